@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xyntra import dtypes
 from xyntra.errors import UsageError
@@ -90,10 +91,11 @@ def _of_input(name: str, value: object) -> str:
         return text(f"the value of input {name!r}", value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         # torch's dtypes say where they are from; the library has names of its own for NumPy's.
-        dtype = dtypes.SHORT.get(str(value.dtype).removeprefix("torch."))
+        array: Any = value
+        dtype = dtypes.SHORT.get(str(array.dtype).removeprefix("torch."))
         if dtype is None:
-            raise UsageError(f"input {name!r} has the dtype {value.dtype}, which no model takes")
-        return f"{dtype}{[int(size) for size in value.shape]}"
+            raise UsageError(f"input {name!r} has the dtype {array.dtype}, which no model takes")
+        return f"{dtype}{[int(size) for size in array.shape]}"
     if isinstance(value, Sequence):
         return f"f32{[whole(f'a size of input {name!r}', size) for size in value]}"
     raise UsageError(f"input {name!r} is given as {type(value).__name__}; give an array, its sizes, a text such as 'i64[1, 128]', or a value")

@@ -168,3 +168,61 @@ def test_elements_at_strides(compiled, partly):
         given = torch.randn(8, 12)[::2, ::2]  # no copy of which has its gaps
         partly_torch = partly(run)
         torch.testing.assert_close(partly_torch(given), run(given))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.before, self.layers = nn.Linear(6, 8), nn.LSTM(8, 5, 2, batch_first=True, bidirectional=True, **options)
+
+    def forward(self, x):
+        y, (hidden, cell) = self.layers(self.before(x))
+        return y.relu(), hidden, cell
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_recurrent_layers_that_dynamo_is_let_see(compiled, bias):
+    with torch._dynamo.config.patch(allow_rnn=True), torch.no_grad():
+        model = compiled(Recurrent(bias=bias).eval())
+        model.agrees(torch.randn(3, 7, 6))
+    assert len(model.reports) == 1
+
+
+@pytest.mark.parametrize("call", [lambda x: torch.prod(x, 1, dtype=torch.bool, keepdim=True), lambda x: torch.sum(x, 0, dtype=torch.bool)])
+def test_sums_and_products_as_bools(compiled, call):
+    with torch.no_grad():
+        compiled(call).agrees(torch.tensor([[0, 0.5, 0], [1, 2, 0]]))
+
+
+class TwiceInTheMiddle(nn.Module):
+    """torch runs something between products whose weights are transposed, tied and normalised."""
+
+    def __init__(self):
+        super().__init__()
+        self.tied = nn.Linear(16, 16)
+        self.last = nn.Linear(16, 16)
+
+    def forward(self, x):
+        y = twice(self.tied(x).relu())
+        y = twice(self.tied(y).tanh())
+        return nn.functional.linear(y, self.last.weight / self.last.weight.norm(), self.last.bias)
+
+
+def test_weights_are_constants_behind_what_torch_runs(partly):
+    model = partly(TwiceInTheMiddle().eval())
+    with torch.no_grad():
+        model.agrees(torch.randn(4, 16))
+    segments = model.reports[0].segments
+    assert [segment.frozen for segment in segments] == [2, 2, 2]
+    assert [len(segment.plan["groups"]) for segment in segments] == [1, 1, 1]  # no weight is transposed or divided when it runs
+
+
+def test_views_of_an_input_for_several_calls(partly):
+    def run(x):
+        rows = x.t().reshape(2, -1)
+        return twice(rows.exp()) + rows, rows[0] * 2, x.t()
+
+    model = partly(run)
+    with torch.no_grad():
+        model.agrees(torch.randn(4, 6))
+    assert model.fallbacks == ["xyntra_test.twice.default"]

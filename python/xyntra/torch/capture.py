@@ -58,9 +58,9 @@ class Compiler:
         report = GraphReport(kind, sum(node.op == "call_function" for node in graph.graph.nodes), self._warn, self._options.no_fallback)
         self._reports.append(report)
         views_for_outputs(graph.graph)
-        segments, fallbacks = self._support.segments(graph.graph)
-        report.fall_back(fallbacks)
         static = constant_inputs(graph.graph) if kind == "inference" else _attributes(graph.graph)
+        segments, fallbacks = self._support.segments(graph.graph, static)
+        report.fall_back(fallbacks)
         programs = {}
         for place, segment in enumerate(segments):
             if segment.compiled:

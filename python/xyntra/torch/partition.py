@@ -6,6 +6,9 @@ Every node is either compiled or left to torch; each has a level, and nodes of o
 
 so edges go from lower levels to higher ones, or stay in one level of one kind: segments are convex, whatever the graph. Calls that
 draw random numbers or change something keep their order. Views of inputs stay with torch, for which they cost nothing.
+
+What is made of parameters alone, and views of inputs, are not done where they could be first but where they are read: a transposed weight
+that is a result of one segment and an input of another would be copied in every call, and never be packed.
 """
 
 from __future__ import annotations
@@ -121,6 +124,21 @@ def _has_gaps(node: fx.Node) -> bool:
     return False
 
 
+def views_for_readers(graph: fx.Graph) -> None:
+    """Gives each call that reads a view of an input a view of its own, which can then be where the call is."""
+    for node in reversed(list(graph.nodes)):
+        if not _is_view_of_input(node):
+            continue
+        for user in [one for one in node.users if one.op != "output"][0 if graph.output_node() in node.users else 1:]:
+            with graph.inserting_before(user):
+                user.replace_input_with(node, graph.node_copy(node))
+
+
+def _is_view_of_input(node: fx.Node) -> bool:
+    chain = chain_of_views(node)
+    return len(chain) > 1 and chain[-1].op in ("placeholder", "get_attr")
+
+
 def only_for_outputs(graph: fx.Graph, views: set[fx.Node]) -> set[fx.Node]:
     """Of these views those that no call computes with."""
     kept: set[fx.Node] = set()
@@ -130,8 +148,9 @@ def only_for_outputs(graph: fx.Graph, views: set[fx.Node]) -> set[fx.Node]:
     return kept
 
 
-def partition(graph: fx.Graph, reason_of: Callable[[fx.Node], str | None]) -> tuple[list[Segment], list[Fallback]]:
-    """Segments in the order they run, and what is not compiled. `reason_of` says why a call cannot be; None: it can."""
+def partition(graph: fx.Graph, static: set[fx.Node], reason_of: Callable[[fx.Node], str | None]) -> tuple[list[Segment], list[Fallback]]:
+    """Segments in the order they run, and what is not compiled. `static` inputs are parameters; `reason_of` says why a call cannot be compiled,
+    None: it can."""
     left_alone = only_for_outputs(graph, views_of_inputs(graph))
     fallbacks: list[Fallback] = []
     compiled: dict[fx.Node, bool] = {}
@@ -148,7 +167,7 @@ def partition(graph: fx.Graph, reason_of: Callable[[fx.Node], str | None]) -> tu
             compiled[node] = reason is None
             if reason is not None:
                 fallbacks.append(Fallback(node.name, str(node.target), reason, place_of(node)))
-    segments = _segments(calls, compiled)
+    segments = _segments(calls, compiled, _late(calls, static))
     for segment in segments:
         if segment.compiled and all(node.target in _VIEWS or node.target is operator.getitem for node in segment.nodes):
             segment.compiled = False  # nothing is computed in it
@@ -160,9 +179,17 @@ def _reads_tensor_contents(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target is not _aten.sym_size.int
 
 
-def _segments(calls: list[fx.Node], compiled: dict[fx.Node, bool]) -> list[Segment]:
+def _late(calls: list[fx.Node], static: set[fx.Node]) -> set[fx.Node]:
+    """Calls that are made of parameters alone, and views of inputs."""
+    known = set(static)
+    for node in calls:
+        if not is_ordered(node) and node.all_input_nodes and all(one in known for one in node.all_input_nodes):
+            known.add(node)
+    return {node for node in calls if node in known or _is_view_of_input(node)}
+
+
+def _segments(calls: list[fx.Node], compiled: dict[fx.Node, bool], late: set[fx.Node]) -> list[Segment]:
     levels: dict[fx.Node, int] = {}
-    by_level: dict[int, Segment] = {}
     last_ordered = 0
     for node in calls:
         if node not in compiled:
@@ -178,7 +205,14 @@ def _segments(calls: list[fx.Node], compiled: dict[fx.Node, bool]) -> list[Segme
         if is_ordered(node):
             level = last_ordered = max(level, last_ordered)
         levels[node] = level
-        by_level.setdefault(level, Segment(kind)).nodes.append(node)
+    for node in reversed(calls):
+        if node in late and compiled.get(node) and all(user in compiled for user in node.users):
+            first = min((levels[user] for user in node.users), default=levels[node])
+            levels[node] = max(levels[node], first - (first + 1) % 2)  # before a call of torch's, in the segment before it
+    by_level: dict[int, Segment] = {}
+    for node in calls:
+        if node in compiled:
+            by_level.setdefault(levels[node], Segment(compiled[node])).nodes.append(node)
     return [by_level[level] for level in sorted(by_level)]
 
 

@@ -11,13 +11,14 @@ from torch import fx
 
 from xyntra import _native
 from xyntra.errors import Error
-from xyntra.torch.partition import Fallback, Segment, leaves, partition
+from xyntra.torch.partition import Fallback, Segment, leaves, partition, views_for_readers
 from xyntra.torch.schema import CannotWrite, GraphInput, GraphOutput, GraphWriter, is_symbol_arithmetic, value_of
 
 _NAMED = re.compile(r"node '([^']*)'")
 _HIGHER_ORDER = torch._ops.HigherOrderOperator
 # Results that the importer has no values for.
-_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: (1,)}
+_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: (1,),
+                                                 torch.ops.aten.mkldnn_rnn_layer.default: (3,)}
 
 
 class Support:
@@ -34,15 +35,19 @@ class Support:
         results = [user for user in node.users if user.target is operator.getitem] if isinstance(value_of(node), (tuple, list)) else [node]
         return self.refusal([node], _tensors_before([node]), results)
 
-    def segments(self, graph: fx.Graph) -> tuple[list[Segment], list[Fallback]]:
+    def segments(self, graph: fx.Graph, static: set[fx.Node]) -> tuple[list[Segment], list[Fallback]]:
         """Segments that can be compiled as wholes: what only stands in the way among others is left to torch, too. Most graphs are taken
         as they are, which is found out at once; of others each call is asked for."""
-        segments, fallbacks = partition(graph, _reason_at_sight)
+        segments, fallbacks = partition(graph, static, _reason_at_sight)
+        if fallbacks:
+            views_for_readers(graph)
+            segments, fallbacks = partition(graph, static, _reason_at_sight)
         if not any(self._refused(one) for one in segments if one.compiled):
             return segments, fallbacks
+        views_for_readers(graph)
         refused: dict[fx.Node, str] = {}
         while True:
-            segments, fallbacks = partition(graph, lambda node: refused.get(node) or self.reason_of(node))
+            segments, fallbacks = partition(graph, static, lambda node: refused.get(node) or self.reason_of(node))
             found = len(refused)
             for one in segments:
                 if one.compiled:

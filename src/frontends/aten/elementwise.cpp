@@ -260,11 +260,13 @@ Item logit(Call& c) {
 }
 
 Item sinc(Call& c) {
-  const ValueId x = float_argument(c);
-  const DType dtype = c.dtype_of(x);
-  const ValueId angle = c.mul(x, c.scalar(dtype, std::numbers::pi));
-  return c.where(c.op("Equal", {x, c.scalar(dtype, 0)}), c.scalar(dtype, 1),
-                 c.div(c.op("Sin", {angle}), angle));
+  const ValueId given = float_argument(c);
+  const DType dtype = c.dtype_of(given), wide = is_narrow(dtype) ? DType::F32 : dtype;
+  const ValueId x = c.cast(given, wide);
+  const ValueId angle = c.mul(x, c.scalar(wide, std::numbers::pi));
+  const ValueId y =
+      c.where(c.op("Equal", {x, c.scalar(wide, 0)}), c.scalar(wide, 1), c.div(c.op("Sin", {angle}), angle));
+  return c.cast(y, dtype);
 }
 
 // ---- two operands

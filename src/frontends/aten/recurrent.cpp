@@ -113,4 +113,26 @@ Item recurrent(Call& c) {
   return Item::List{x, hidden, memory};
 }
 
+// One direction of one layer of LSTM, as which torch.compile has layers of it on CPUs. The last result is what a gradient needs.
+Item recurrent_direction(Call& c) {
+  constexpr std::int64_t kLstm = 2;  // as oneDNN numbers them
+  if (c.integer("mode") != kLstm || c.integer("num_layers") != 1 || c.flag("bidirectional") ||
+      c.flag("batch_first") || c.flag("train"))
+    return c.unsupported("a layer that is no LSTM in one direction, or in training mode");
+  const Cell cell = cell_of(c);
+  const ValueId x = c.tensor("input"), recurrence = c.tensor("weight1");
+  if (c.failed()) return {};
+  const std::int64_t hidden = c.known_size(recurrence, 1);
+  const auto weight = [&](std::string_view name) { return ordered(c, c.tensor(name), cell.gates, hidden); };
+  const ValueId biases =
+      c.flag("has_biases") ? c.concat({weight("weight2"), weight("weight3")}, 1) : ValueId();
+  const auto made =
+      c.op(3, cell.op,
+           {x, weight("weight0"), weight("weight1"), biases, ValueId(), c.tensor("hx_"), c.tensor("cx_")},
+           {{"hidden_size", hidden}, {"direction", std::string(c.flag("reverse") ? "reverse" : "forward")}});
+  if (c.failed()) return {};
+  const ValueId nothing = c.op("Expand", {c.whole_value(DType::U8, 0), c.integers_value({0})});
+  return Item::List{c.squeeze(made[0], {1}), made[1], made[2], nothing};
+}
+
 }  // namespace xyntra::aten

@@ -45,11 +45,13 @@ DType sum_dtype(Call& c, ValueId x) {
 
 }  // namespace
 
-// sum and prod: whole numbers add up as i64.
+// sum and prod: whole numbers add up as i64; of bools, where these are asked for, any and all.
 Item total(Call& c) {
   const ValueId x = c.tensor("self");
   const DType dtype = sum_dtype(c, x);
-  return reduced(c, c.detail(), c.cast(x, dtype), axes_of(c, x));
+  std::string op = c.detail();
+  if (is_bool(dtype)) op = op == "ReduceSum" ? "ReduceMax" : "ReduceMin";
+  return reduced(c, op.c_str(), c.cast(x, dtype), axes_of(c, x));
 }
 
 Item mean(Call& c) {
