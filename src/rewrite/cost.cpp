@@ -14,6 +14,7 @@ constexpr Cost kLaunch = 100'000;
 constexpr Cost kPresence = 64;              // of an op that fuses
 constexpr Cost kFlopsPerUnit = 32;          // a unit is the time of moving one byte
 constexpr Cost kIntegerGain = 4;  // of int8 GEMMs on a unit for them; as much is lost without one
+constexpr Cost kScatteredShare = 4;  // of products is lost where each is asked for whether it is there
 constexpr Cost kFusedShare = 16;  // an op that fuses costs this part of the bytes it would move
 constexpr std::int64_t kNominalSize = 64;  // stands for a size that is not known
 constexpr Cost kMost = Cost{1} << 50;
@@ -52,7 +53,7 @@ std::int64_t last_size(const ClassFacts& facts) {
 // Matmuls and convolutions: which operand has the weights, and what is multiplied. A unit for integers is reached by
 // matmuls of plain integers alone.
 struct MatmulKind {
-  enum class Factors : std::uint8_t { Floats, Integers, Quantized };
+  enum class Factors : std::uint8_t { Floats, Integers, Quantized, Scattered };
   std::size_t weights = 1;
   bool window = false;
   std::size_t filters = 0;  // the axis of a window's weights
@@ -66,7 +67,7 @@ const MatmulKind* matmul_kind(const OpDef& def) {
       {"Gemm", {}},
       {"com.microsoft.FusedMatMul", {}},
       {"Conv", {1, true}},
-      {"ConvTranspose", {1, true, 1}},  // as a sum over the whole window at every element
+      {"ConvTranspose", {1, true, 1, Scattered}},  // as a sum over the whole window at every element
       {"MatMulInteger", {1, false, 0, Integers}},
       {"ConvInteger", {1, true, 0, Integers}},
       {"QLinearMatMul", {3, false, 0, Quantized}},
@@ -118,6 +119,7 @@ Cost flops(const Program& program, const OpDef& def, const egraph::ENode& node, 
       count = 2 * results * elements(weights.type()) / std::max<Cost>(outputs, 1);
     }
     if (product->factors == MatmulKind::Factors::Floats) return count;
+    if (product->factors == MatmulKind::Factors::Scattered) return count / kScatteredShare + count;
     return reaches_unit(program, *product, node, integer_units) ? count / kIntegerGain : count * kIntegerGain;
   }
   Cost read = 0;

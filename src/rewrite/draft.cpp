@@ -91,9 +91,11 @@ bool Draft::worth_folding(const Addition& addition) const {
   // Filters are read at every position of a feature map.
   const bool filters = addition.def->name == "DequantizeLinear" && addition.facts[0].type.shape->size() > 2;
   if (to > limits_.growing && to > from && !filters) return false;
+  if (!copies_elements(*addition.def)) return true;
   // Int8 is transposed for the numbers that are made of it, which a matmul reads line by line.
   const bool int8 = bits_of(addition.facts[0].type.dtype) == 8;
-  return to <= limits_.rearranged || int8 || !copies_elements(*addition.def);
+  const bool matrix = addition.facts[0].type.shape->size() <= 2;
+  return int8 || to <= (matrix ? limits_.rearranged : limits_.rearranged_filters);
 }
 
 // Contents that are known already, or that evaluating the node gives. An error of evaluation is left for run time.

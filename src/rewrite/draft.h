@@ -23,6 +23,7 @@ struct FoldLimits {
   std::int64_t bytes = 64 << 20;  // of one result
   std::int64_t growing = kLargestWidened;  // of one result that is larger than what it is made of
   std::int64_t rearranged = 1 << 20;  // of one that only moves elements, which a kernel does for nothing
+  std::int64_t rearranged_filters = 16 << 20;  // of one with more than two dimensions
   bool dequantized = true;  // off: rules are to see the integers
 };
 
