@@ -8,6 +8,7 @@
 #include "lower/cpu/cpu_forms.h"
 #include "lower/cpu/gather_steps.h"
 #include "lower/cpu/lower_sequence_items.h"
+#include "lower/cpu/lower_sequence_lanes.h"
 #include "lower/cpu/tiles/lower_part_products.h"
 #include "lower/cpu/tiles/lower_tiles.h"
 #include "lower/lower_rows.h"
@@ -56,21 +57,28 @@ std::vector<Stmt> tiled_or_plain(Lowering& lowering, const Stage& stage, const S
   return lower_loops(lowering, stage, schedule.exactness == Exactness::Exact);
 }
 
-Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
+// A scan, with the stages before and after it that go with it: `taken` of them; none where another kind of stage comes first.
+std::vector<Stmt> lower_sequences(Lowering& lowering, const Schedule& schedule, std::span<const Stage> stages,
+                                  std::size_t& taken) {
+  std::vector<Stmt> made =
+      lowering.attempt(Form::SequenceLanes, [&] { return lower_sequence_lanes(lowering, stages, taken); });
+  if (!made.empty()) return made;
   lowering.place_temporaries(Scope::Workspace);
+  made = lowering.attempt(Form::SequenceItems,
+                          [&] { return lower_sequence_items(lowering, schedule, stages, taken); });
+  if (made.empty() && stages.front().kind == Stage::Kind::Scan)
+    made.push_back(lower_scan(lowering, stages.front(), schedule.exactness == Exactness::Exact));
+  return made;
+}
+
+Stmt lower_stages_tiled(Lowering& lowering, const Schedule& schedule) {
   const std::span<const Stage> stages = lowering.formula().stages;
   std::vector<Stmt> phases;
   std::size_t taken = 1;
   for (std::size_t s = 0; s < stages.size(); s += taken) {
     taken = 1;
-    std::vector<Stmt> made = lowering.attempt(Form::SequenceItems, [&] {
-      return lower_sequence_items(lowering, schedule, stages.subspan(s), taken);
-    });
-    if (made.empty() && stages[s].kind == Stage::Kind::Scan) {
-      made.push_back(lower_scan(lowering, stages[s], schedule.exactness == Exactness::Exact));
-    } else if (made.empty()) {
-      made = tiled_or_plain(lowering, stages[s], schedule);
-    }
+    std::vector<Stmt> made = lower_sequences(lowering, schedule, stages.subspan(s), taken);
+    if (made.empty()) made = tiled_or_plain(lowering, stages[s], schedule);
     phases.insert(phases.end(), made.begin(), made.end());
   }
   return Stmt::block(std::move(phases));

@@ -154,6 +154,17 @@ Subject sequences() {
   return made;
 }
 
+// Sums so far, of contiguous columns.
+Subject columns() {
+  Subject made;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(5), Dim(90)}));
+  const std::vector<std::int64_t> along{0};
+  const ValueId axis = made.graph.add_constant("axis", Tensor::of_integers(along));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("CumSum", {x, axis}, {"y"}))};
+  made.inputs = {Datum::of(counted({5, 90}, 3))};
+  return made;
+}
+
 // Between convolutions whose channels lie in blocks: its windows are padded strip by strip.
 Subject depthwise() {
   Subject made;
@@ -227,6 +238,15 @@ Subject even_rows() {
   const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(64), Dim(64)}));
   made.graph.outputs = {made.graph.output_of(made.graph.add_node("Softmax", {x}, {"y"}))};
   made.inputs = {Datum::of(counted({64, 64}, 3))};
+  return made;
+}
+
+// Rows one after another, each of ten copies of a warp.
+Subject long_rows() {
+  Subject made;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(8), Dim(1280)}));
+  made.graph.outputs = {made.graph.output_of(made.graph.add_node("Softmax", {x}, {"y"}))};
+  made.inputs = {Datum::of(counted({8, 1280}, 3))};
   return made;
 }
 
@@ -351,6 +371,8 @@ const std::vector<Case>& cases_of_forms() {
       {"StepsWebGpu", steps, "webgpu", Precision::F32, 1e-3, {Form::BatchRecurrence}},
       {"SequencesWebGpu", sequences, "webgpu", Precision::F32},
       {"SequencesH100", sequences, "h100", Precision::F32},
+      {"ColumnsAvx512", columns, "avx512", Precision::F32},
+      {"ColumnsNeon", columns, "neon", Precision::F32},
       {"SequencesAvx512", sequences, "avx512", Precision::F32},
       {"SequencesNeon", sequences, "neon", Precision::F32},
       {"NormedAvx512", normed_product, "avx512", Precision::F32},
@@ -362,6 +384,13 @@ const std::vector<Case>& cases_of_forms() {
       {"RowsAvx512", rows, "avx512", Precision::F32},
       {"RowsWebGpu", rows, "webgpu", Precision::F32},
       {"EvenRowsH100", even_rows, "h100", Precision::F32},
+      {"LongRowsH100",
+       long_rows,
+       "h100",
+       Precision::F32,
+       1e-3,
+       {},
+       "group_rows(consecutive_rows=2,row_threads=32,rows=1,stages=13)"},
       {"RowsH100", rows, "h100", Precision::F32},
       {"WindowAvx512", window, "avx512", Precision::F32},
       {"WindowWebGpu", window, "webgpu", Precision::F32},
