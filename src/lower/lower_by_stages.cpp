@@ -13,6 +13,18 @@ using te::Stage;
 using te::Substitution;
 using te::VarId;
 
+Stmt in_steps(Lowering& lowering, const Recurrence& recurrence, std::vector<VarId> grid,
+              const StepsOf& steps) {
+  if (grid.empty()) grid.push_back(lowering.loop("g", 1));
+  const te::Variable& time = lowering.formula().variable(recurrence.time);
+  const VarId turn = lowering.loop(time.name, time.extent);
+  std::vector<Stmt> made = steps(Recurrence::Part::Before, {});
+  made.push_back(
+      Stmt::loop(LoopKind::Serial, turn, Stmt::block(steps(Recurrence::Part::Step, Expr::variable(turn)))));
+  for (Stmt& one : steps(Recurrence::Part::After, {})) made.push_back(std::move(one));
+  return in_loops(LoopKind::Grid, grid, Stmt::block(std::move(made)));
+}
+
 Stmt lower_scan(Lowering& lowering, const Stage& stage, bool keep_order) {
   lowering.forms().take(Form::Recurrence);
   const te::Variable& step = lowering.formula().variable(stage.step);

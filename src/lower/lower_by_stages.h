@@ -4,6 +4,7 @@
 #include "lower/lower.h"
 #include "lower/lowering.h"
 #include "plan/plan.h"
+#include "schedule/recurrence.h"
 
 namespace xyntra {
 
@@ -24,6 +25,11 @@ struct KernelRequest {
     refused.push_back({name, std::string(form), reason});
   }
 };
+
+// A scan in each work item of a grid: what comes before its steps, the steps in order, what comes after them.
+using StepsOf = std::function<std::vector<kir::Stmt>(Recurrence::Part part, const te::Expr& now)>;
+kir::Stmt in_steps(Lowering& lowering, const Recurrence& recurrence, std::vector<te::VarId> grid,
+                   const StepsOf& steps);
 
 kir::Stmt lower_scan(Lowering& lowering, const te::Stage& stage, bool keep_order);
 std::vector<kir::Stmt> lower_loops(Lowering& lowering, const te::Stage& stage, bool keep_order);

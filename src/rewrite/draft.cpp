@@ -94,7 +94,8 @@ bool Draft::worth_folding(const Addition& addition) const {
   if (!copies_elements(*addition.def)) return true;
   // Int8 is transposed for the numbers that are made of it, which a matmul reads line by line.
   const bool int8 = bits_of(addition.facts[0].type.dtype) == 8;
-  const bool matrix = addition.facts[0].type.shape->size() <= 2;
+  const std::optional<Shape>& shape = addition.facts[0].type.shape;
+  const bool matrix = !shape || shape->size() <= 2;
   return int8 || to <= (matrix ? limits_.rearranged : limits_.rearranged_filters);
 }
 

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "lower/cpu/contraction/lower_contraction.h"
+#include "lower/lower_by_stages.h"
 #include "lower/lower_stage.h"
-#include "lower/nested_loops.h"
 #include "schedule/contraction/contraction_tiling.h"
-#include "schedule/recurrence.h"
 
 namespace xyntra {
 
@@ -75,14 +74,8 @@ class SequenceItems {
       grid.push_back(lowering_.loop("b", many));
       first_ = first_ + Expr::variable(grid.back()) * Expr::index(rows);
     }
-    if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
-    const te::Variable& time = lowering_.formula().variable(recurrence_.time);
-    const VarId turn = lowering_.loop(time.name, time.extent);
-    std::vector<Stmt> made = steps(Recurrence::Part::Before, {});
-    made.push_back(
-        Stmt::loop(LoopKind::Serial, turn, Stmt::block(steps(Recurrence::Part::Step, Expr::variable(turn)))));
-    for (Stmt& one : steps(Recurrence::Part::After, {})) made.push_back(std::move(one));
-    return in_loops(LoopKind::Grid, grid, Stmt::block(std::move(made)));
+    return in_steps(lowering_, recurrence_, std::move(grid),
+                    [&](Recurrence::Part part, const Expr& now) { return steps(part, now); });
   }
 
   std::vector<Stmt> steps(Recurrence::Part part, const Expr& now) {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "lower/nested_loops.h"
-#include "schedule/recurrence.h"
+#include "lower/lower_by_stages.h"
 
 namespace xyntra {
 
@@ -26,14 +25,14 @@ class SequenceLanes {
   // Whether steps compute nothing but elements of each sequence by itself.
   bool fits() const {
     return std::ranges::all_of(recurrence_.steps, [&](const Recurrence::Step& step) {
-      const BufferId target = step.stage.target;
+      const Recurrence::Value* value = recurrence_.value(step.stage.target);
       return !step.sums() && step.free.empty() &&
-             (!is_temporary(target) || recurrence_.value(target) != nullptr);
+             (value != nullptr ? value->own : !is_temporary(step.stage.target));
     });
   }
 
   std::vector<Stmt> run() {
-    along_ = side_by_side();
+    along_ = contiguous_loop();
     if (!along_) return {item(Dim(0), Dim(1), {})};
     const std::int64_t lanes = lowering_.lanes();
     const Dim& all = recurrence_.extents[*along_];
@@ -74,7 +73,7 @@ class SequenceLanes {
   }
 
   // The loop of sequences along which what is read and written in memory stands still or is contiguous; nothing where there is none.
-  std::optional<std::size_t> side_by_side() const {
+  std::optional<std::size_t> contiguous_loop() const {
     std::optional<std::size_t> found;
     std::int64_t most = 0;
     for (std::size_t r = 0; r < recurrence_.extents.size(); ++r) {
@@ -120,16 +119,10 @@ class SequenceLanes {
       }
       where_.push_back(lanes ? Expr::size(first) + at * Expr::index(width.all()) : at);
     }
-    if (grid.empty()) grid.push_back(lowering_.loop("g", 1));
     width_ = width;
     place_values();
-    const te::Variable& time = lowering_.formula().variable(recurrence_.time);
-    const VarId turn = lowering_.loop(time.name, time.extent);
-    std::vector<Stmt> made = steps(Recurrence::Part::Before, {});
-    made.push_back(
-        Stmt::loop(LoopKind::Serial, turn, Stmt::block(steps(Recurrence::Part::Step, Expr::variable(turn)))));
-    for (Stmt& one : steps(Recurrence::Part::After, {})) made.push_back(std::move(one));
-    return in_loops(LoopKind::Grid, grid, Stmt::block(std::move(made)));
+    return in_steps(lowering_, recurrence_, std::move(grid),
+                    [&](Recurrence::Part part, const Expr& now) { return steps(part, now); });
   }
 
   void place_values() {

@@ -2,7 +2,7 @@
 //
 //   grid b < B/64 { vector l < 64 { s[l] = 0 }  for t < T { vector l < 64 { s[l] = s[l] + x[t, b*64 + l];  y[t, b*64 + l] = s[l] } } }
 //
-// Lanes are sequences that lie side by side in memory; where they lie apart a work item takes one.
+// Lanes are contiguous sequences; where none are contiguous a work item takes one.
 #pragma once
 
 #include <span>

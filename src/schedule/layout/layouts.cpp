@@ -409,12 +409,18 @@ class LayoutChooser {
                   const std::vector<Expr>& indices, std::int64_t tile, bool in_blocks) const {
     if (stage.reduction.empty()) return {};
     std::optional<std::size_t> columns;
+    bool columns_contiguous = false;
     std::int64_t count = 0;  // of a group, where the convolution has several
     for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
       const Expr& index = indices[d];
       if (const std::int64_t together = columns_along(formula, stage, index); together > 0) {
-        // Weights of several directions: the columns are those that stand side by side in the result.
-        if (columns && !stands_side_by_side(stage, index)) continue;
+        // Weights of several directions: the columns are those that are contiguous in the result.
+        const bool contiguous = is_along_last(stage, index);
+        if (columns && !contiguous) {
+          if (!columns_contiguous) return {};
+          continue;
+        }
+        columns_contiguous = contiguous;
         columns = d;
         count = together;
         continue;
@@ -453,7 +459,7 @@ class LayoutChooser {
   }
 
   // Whether an index runs along the result's last dimension.
-  static bool stands_side_by_side(const Stage& stage, const Expr& index) {
+  static bool is_along_last(const Stage& stage, const Expr& index) {
     const Expr& last = stage.store.back();
     return last->op == ExprOp::Var && te::variables_of(index).contains(last->var);
   }
