@@ -18,7 +18,7 @@
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 #include "te/index/merge.h"
 #include "te/narrow.h"
 

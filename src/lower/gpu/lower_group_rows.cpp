@@ -11,9 +11,9 @@
 #include "lower/gpu/group_stage.h"
 #include "lower/gpu/sheltered_loads.h"
 #include "lower/nested_loops.h"
-#include "schedule/alignment.h"
-#include "schedule/shared_rows.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/alignment.h"
+#include "schedule/analysis/shared_rows.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 

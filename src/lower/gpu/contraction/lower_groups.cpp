@@ -7,7 +7,7 @@
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/layout/turned_weights.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 

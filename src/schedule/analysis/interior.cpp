@@ -1,4 +1,4 @@
-#include "schedule/interior.h"
+#include "schedule/analysis/interior.h"
 
 #include <algorithm>
 

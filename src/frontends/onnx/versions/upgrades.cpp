@@ -1,4 +1,4 @@
-#include "frontends/onnx/upgrades.h"
+#include "frontends/onnx/versions/upgrades.h"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "fusion/tf32.h"
+#include "fusion/precision/tf32.h"
 
 #include "schedule/contraction/warp_units.h"
 

@@ -1,4 +1,4 @@
-#include "fusion/prepacked_weights.h"
+#include "fusion/layout/prepacked_weights.h"
 
 #include <algorithm>
 

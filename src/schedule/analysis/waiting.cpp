@@ -1,4 +1,4 @@
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "schedule/alignment.h"
+#include "schedule/analysis/alignment.h"
 
 #include <algorithm>
 #include <optional>

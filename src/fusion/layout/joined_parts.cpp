@@ -1,4 +1,4 @@
-#include "fusion/joined_parts.h"
+#include "fusion/layout/joined_parts.h"
 
 #include <algorithm>
 #include <set>

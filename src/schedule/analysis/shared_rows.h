@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/access_analysis.h"
-#include "schedule/alignment.h"
+#include "schedule/analysis/access_analysis.h"
+#include "schedule/analysis/alignment.h"
 
 namespace xyntra {
 

@@ -1,9 +1,9 @@
-#include "schedule/shared_rows.h"
+#include "schedule/analysis/shared_rows.h"
 
 #include <algorithm>
 
 #include "schedule/prepare/row_blocks.h"
-#include "schedule/stage_vectorization.h"
+#include "schedule/analysis/stage_vectorization.h"
 #include "te/cost/effort.h"
 
 namespace xyntra {

@@ -1,6 +1,6 @@
-#include "fusion/winograd.h"
+#include "fusion/precision/winograd.h"
 
-#include "fusion/prepacked_weights.h"
+#include "fusion/layout/prepacked_weights.h"
 #include "schedule/convolution/winograd.h"
 
 namespace xyntra {

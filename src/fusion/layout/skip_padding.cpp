@@ -1,4 +1,4 @@
-#include "fusion/skip_padding.h"
+#include "fusion/layout/skip_padding.h"
 
 #include <algorithm>
 #include <cstring>

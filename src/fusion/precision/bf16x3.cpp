@@ -1,6 +1,6 @@
-#include "fusion/bf16x3.h"
+#include "fusion/precision/bf16x3.h"
 
-#include "fusion/prepacked_weights.h"
+#include "fusion/layout/prepacked_weights.h"
 #include "schedule/contraction/part_products.h"
 
 namespace xyntra {

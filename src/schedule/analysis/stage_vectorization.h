@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/access_analysis.h"
-#include "schedule/interior.h"
+#include "schedule/analysis/access_analysis.h"
+#include "schedule/analysis/interior.h"
 
 namespace xyntra {
 

@@ -1,4 +1,4 @@
-#include "fusion/extensions.h"
+#include "fusion/layout/extensions.h"
 
 #include <algorithm>
 #include <set>

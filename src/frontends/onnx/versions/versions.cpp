@@ -1,11 +1,11 @@
-#include "frontends/onnx/versions.h"
+#include "frontends/onnx/versions/versions.h"
 
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <span>
 
-#include "frontends/onnx/upgrades.h"
+#include "frontends/onnx/versions/upgrades.h"
 
 namespace xyntra::onnx {
 
@@ -21,7 +21,7 @@ constexpr std::int64_t first_of(std::initializer_list<std::int64_t> versions) { 
 constexpr OperatorVersions kVersions[] = {
                                             // sorted by name
 #define VERSIONS(op, ...) {op, first_of({__VA_ARGS__})},
-#include "frontends/onnx/versions.def"
+#include "frontends/onnx/versions/versions.def"
 #undef VERSIONS
 };
 

@@ -1,4 +1,4 @@
-#include "schedule/stage_vectorization.h"
+#include "schedule/analysis/stage_vectorization.h"
 
 #include <algorithm>
 #include <bit>

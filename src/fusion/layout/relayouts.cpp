@@ -1,4 +1,4 @@
-#include "fusion/relayouts.h"
+#include "fusion/layout/relayouts.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "fusion/compose.h"
-#include "fusion/joined_parts.h"
+#include "fusion/layout/joined_parts.h"
 #include "schedule/cost.h"
 #include "schedule/layout/strides.h"
 #include "te/index/index.h"

@@ -1,4 +1,4 @@
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 
 #include <algorithm>
 #include <bit>
