@@ -67,7 +67,7 @@ set(xyntra_llvm_files "/codegen/llvm/(arithmetic|convert|emitter|machine|memory|
 function(xyntra_add_code_generator)
   file(GLOB sources CONFIGURE_DEPENDS "${xyntra_source_root}/codegen/llvm/*.cpp")
   list(FILTER sources INCLUDE REGEX "${xyntra_llvm_files}")
-  list(APPEND sources "${xyntra_source_root}/codegen/analysis.cpp")  # every code generator asks the same questions
+  list(APPEND sources "${xyntra_source_root}/codegen/analysis.cpp" "${xyntra_source_root}/codegen/index_arithmetic.cpp")  # every code generator asks the same questions
   add_library(xyntra_llvm_objects OBJECT ${sources})
   target_include_directories(xyntra_llvm_objects SYSTEM PRIVATE "${XYNTRA_LLVM_INCLUDE}" "${XYNTRA_LLVM_C_INCLUDE}")
   target_link_libraries(xyntra_llvm_objects PRIVATE xyntra_options xyntra_kir)

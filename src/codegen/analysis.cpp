@@ -35,8 +35,10 @@ bool moves_bits(ExprOp op) {
   }
 }
 
-KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target)
-    : kernel_(kir::legalize(kernel, target)), algebra_(kernel_.variables) {
+KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target, bool reads_words)
+    : kernel_(kir::legalize(kernel, target)),
+      algebra_(kernel_.variables),
+      indices_(algebra_, reads_words) {
   kernel_.body = with_checked_loads(kernel_.body);
   find_buffers_of_results();
 }
@@ -138,12 +140,6 @@ bool KernelAnalysis::needs_guard(const ExprNode& select, std::size_t side) {
   const std::vector<Expr>& read = select.operands[0]->operands;
   return needs_guard(operand) &&
          std::ranges::none_of(read, [&](const Expr& one) { return te::same(one, operand); });
-}
-
-bool KernelAnalysis::is_natural(const Expr& index) {
-  auto known = natural_.find(index.address());
-  if (known != natural_.end()) return known->second;
-  return natural_[index.address()] = algebra_.within(index, 0, INT64_MAX / 4);
 }
 
 const te::LinearIndex* KernelAnalysis::difference(const Expr& comparison) {

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "codegen/index_arithmetic.h"
 #include "kir/legalize/legalize.h"
-#include "te/index/index.h"
 
 namespace xyntra::codegen {
 
@@ -33,7 +33,8 @@ std::optional<double> literal(const te::Expr& expr);
 
 class KernelAnalysis {
  public:
-  KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target);
+  // `reads_words`: codegen/index_arithmetic.h
+  KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target, bool reads_words = false);
   KernelAnalysis(const KernelAnalysis&) = delete;
   KernelAnalysis& operator=(const KernelAnalysis&) = delete;
 
@@ -50,8 +51,7 @@ class KernelAnalysis {
   bool needs_guard(const te::ExprNode& select, std::size_t side);
   // Whether a float is shown to be a number in [low, high].
   bool lies_within(const te::Expr& number, double low, double high);
-  // Whether an index is shown to be at least 0.
-  bool is_natural(const te::Expr& index);
+  IndexArithmetic& indices() { return indices_; }
   // a - b of a comparison of indices made of loop variables and sizes alone; null when there is more in it.
   const te::LinearIndex* difference(const te::Expr& comparison);
   // The nodes of a statement whose NaN must be the one that arithmetic makes, since its bits are stored or looked at.
@@ -75,10 +75,11 @@ class KernelAnalysis {
 
   kir::Kernel kernel_;
   te::IndexAlgebra algebra_;
+  IndexArithmetic indices_;
   std::unordered_set<std::uint32_t>
       buffers_of_results_;  // private memory that arithmetic wrote, NaNs unsettled
   std::unordered_map<const void*, Access> accesses_;
-  std::unordered_map<const te::ExprNode*, bool> guarded_, natural_;
+  std::unordered_map<const te::ExprNode*, bool> guarded_;
   std::unordered_map<const te::ExprNode*, Interval> intervals_;
   std::unordered_map<const te::ExprNode*, std::optional<te::LinearIndex>> differences_;
   std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;

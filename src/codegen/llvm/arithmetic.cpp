@@ -106,12 +106,10 @@ Value* Arithmetic::integer_arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o
     case ExprOp::Max:
       return b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, o[0], o[1]);
     case ExprOp::Abs: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, o[0], b_.getFalse());
-    case ExprOp::Div:
-    case ExprOp::FloorDiv:
-    case ExprOp::Rem:
-    case ExprOp::Mod: return divided(op, is_signed, o[0], o[1]);
-    case ExprOp::ShiftLeft:
-    case ExprOp::ShiftRight: return shifted(op, is_signed, o[0], o[1]);
+    case ExprOp::Div: return is_signed ? b_.CreateSDiv(o[0], o[1]) : b_.CreateUDiv(o[0], o[1]);
+    case ExprOp::Rem: return is_signed ? b_.CreateSRem(o[0], o[1]) : b_.CreateURem(o[0], o[1]);
+    case ExprOp::ShiftLeft: return b_.CreateShl(o[0], o[1]);
+    case ExprOp::ShiftRight: return is_signed ? b_.CreateAShr(o[0], o[1]) : b_.CreateLShr(o[0], o[1]);
     default:
       internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on integers");
   }
@@ -119,12 +117,6 @@ Value* Arithmetic::integer_arithmetic(ExprOp op, DType dtype, ArrayRef<Value*> o
 
 namespace {
 // The one number that a constant, or every lane of one, is.
-const llvm::APInt* constant_of(Value* x) {
-  auto* known = llvm::dyn_cast<llvm::Constant>(x);
-  if (known != nullptr && known->getType()->isVectorTy()) known = known->getSplatValue();
-  auto* integer = llvm::dyn_cast_or_null<llvm::ConstantInt>(known);
-  return integer == nullptr ? nullptr : &integer->getValue();
-}
 const llvm::APFloat* real_constant_of(Value* x) {
   auto* known = llvm::dyn_cast<llvm::Constant>(x);
   if (known != nullptr && known->getType()->isVectorTy()) known = known->getSplatValue();
@@ -132,45 +124,6 @@ const llvm::APFloat* real_constant_of(Value* x) {
   return real == nullptr ? nullptr : &real->getValueAPF();
 }
 }  // namespace
-
-// x / 0 = 0 and x / -1 = -x, which wraps; the machine's division faults on both.
-Value* Arithmetic::divided(ExprOp op, bool is_signed, Value* a, Value* b) {
-  const bool quotient = op == ExprOp::Div || op == ExprOp::FloorDiv;
-  const llvm::APInt* known = constant_of(b);
-  Value *zero = number(b, 0), *one = number(b, 1);
-  Value* by_zero = b_.CreateICmpEQ(b, zero);
-  if (!is_signed) {
-    Value* divisor = known != nullptr && !known->isZero() ? b : b_.CreateSelect(by_zero, one, b);
-    Value* result = quotient ? b_.CreateUDiv(a, divisor) : b_.CreateURem(a, divisor);
-    return b_.CreateSelect(by_zero, zero, result);
-  }
-  Value* by_minus_one = b_.CreateICmpEQ(b, number(b, -1));
-  const bool plain = known != nullptr && !known->isZero() && !known->isAllOnes();
-  Value* divisor = plain ? b : b_.CreateSelect(b_.CreateOr(by_zero, by_minus_one), one, b);
-  Value* result = quotient ? b_.CreateSDiv(a, divisor) : b_.CreateSRem(a, divisor);
-  if (op == ExprOp::FloorDiv || op == ExprOp::Mod) {
-    Value* rest = quotient ? b_.CreateSub(a, b_.CreateMul(result, divisor)) : result;
-    Value* below =
-        b_.CreateAnd(b_.CreateICmpNE(rest, zero), b_.CreateICmpSLT(b_.CreateXor(rest, divisor), zero));
-    Value* moved = quotient ? b_.CreateSub(result, one) : b_.CreateAdd(result, divisor);
-    result = b_.CreateSelect(below, moved, result);
-  }
-  if (plain) return result;
-  Value* of_minus_one = quotient ? b_.CreateNeg(a) : zero;
-  return b_.CreateSelect(by_zero, zero, b_.CreateSelect(by_minus_one, of_minus_one, result));
-}
-
-// Shifting by the width or more, or by a negative number, leaves nothing but the sign.
-Value* Arithmetic::shifted(ExprOp op, bool is_signed, Value* x, Value* places) {
-  const auto width = static_cast<std::int64_t>(x->getType()->getScalarSizeInBits());
-  Value* beyond = b_.CreateICmpUGE(places, number(places, width));
-  if (op == ExprOp::ShiftRight && is_signed) {
-    return b_.CreateAShr(x, b_.CreateSelect(beyond, number(places, width - 1), places));
-  }
-  Value* within = b_.CreateSelect(beyond, number(places, 0), places);
-  Value* result = op == ExprOp::ShiftLeft ? b_.CreateShl(x, within) : b_.CreateLShr(x, within);
-  return b_.CreateSelect(beyond, number(x, 0), result);
-}
 
 // NaN wins, and -0 is below +0. With a constant on one side one comparison does most of it.
 Value* Arithmetic::smallest_or_largest(bool largest, Value* a, Value* b) {
@@ -310,39 +263,11 @@ Value* Arithmetic::beyond_whole(Value* x) {
 }
 
 Value* Arithmetic::rounded(ExprOp op, Value* x) {
-  if (traits_.rounds) {
-    ID intrinsic = op == ExprOp::Floor   ? llvm::Intrinsic::floor
-                   : op == ExprOp::Ceil  ? llvm::Intrinsic::ceil
-                   : op == ExprOp::Trunc ? llvm::Intrinsic::trunc
-                                         : llvm::Intrinsic::roundeven;
-    return b_.CreateUnaryIntrinsic(intrinsic, x);
-  }
-  // Above 2^23 (2^52) every float is whole. Below, adding that much and taking it away rounds to the nearest.
-  const bool is_double = x->getType()->getScalarType()->isDoubleTy();
-  Value* whole_from = real(x, is_double ? 0x1p52 : 0x1p23);
-  Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
-  Value* is_small = b_.CreateFCmpOLT(magnitude, whole_from);
-  Value* nearest = b_.CreateFSub(b_.CreateFAdd(magnitude, whole_from), whole_from);
-  Value* one = real(x, 1);
-  auto less_one_where = [&](Value* condition) {
-    return b_.CreateSelect(condition, b_.CreateFSub(nearest, one), nearest);
-  };
-  auto signed_like_x = [&](Value* value) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, value, x);
-  };
-  Value* result = nullptr;
-  if (op == ExprOp::Round) {
-    result = signed_like_x(nearest);
-  } else if (op == ExprOp::Trunc) {
-    result = signed_like_x(less_one_where(b_.CreateFCmpOGT(nearest, magnitude)));
-  } else {
-    Value* near = signed_like_x(nearest);
-    bool down = op == ExprOp::Floor;
-    Value* passed = down ? b_.CreateFCmpOGT(near, x) : b_.CreateFCmpOLT(near, x);
-    Value* moved = down ? b_.CreateFSub(near, one) : b_.CreateFAdd(near, one);
-    result = signed_like_x(b_.CreateSelect(passed, moved, near));  // ceil(-0.5) = -0
-  }
-  return b_.CreateSelect(is_small, result, x);
+  const ID intrinsic = op == ExprOp::Floor   ? llvm::Intrinsic::floor
+                       : op == ExprOp::Ceil  ? llvm::Intrinsic::ceil
+                       : op == ExprOp::Trunc ? llvm::Intrinsic::trunc
+                                             : llvm::Intrinsic::roundeven;
+  return b_.CreateUnaryIntrinsic(intrinsic, x);
 }
 
 Value* Arithmetic::fused(Value* a, Value* b, Value* c) {

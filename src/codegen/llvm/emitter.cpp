@@ -442,19 +442,15 @@ Value* KernelEmitter::emit_node(const Expr& expr) {
       return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, emit(node.operands[0]));
     case ExprOp::IsNan: return arithmetic_.is_nan(emit(node.operands[0]));
     case ExprOp::IsInf: return arithmetic_.is_inf(emit(node.operands[0]));
-    case ExprOp::FloorDiv:
-    case ExprOp::Mod:
-    case ExprOp::Div:
-    case ExprOp::Rem:
-      if (node.dtype == DType::I64) return integer_division(node);
-      break;
     default: break;
   }
   if (te::kind_of(node.op) == te::ExprKind::Compare) return compare(expr);
+  if (const Expr made = analysis_.indices().division(expr); made.defined()) return emit(made);
   llvm::SmallVector<Value*, 3> operands;
   for (const Expr& operand : node.operands) operands.push_back(emit(operand));
   spread_alike(operands);
-  return arithmetic_.arithmetic(node.op, node.dtype, operands);
+  const bool naturals = analysis_.indices().divides_naturals(node);
+  return arithmetic_.arithmetic(node.op, naturals ? DType::U64 : node.dtype, operands);
 }
 
 Value* KernelEmitter::compare(const Expr& expr) {
@@ -490,29 +486,16 @@ Value* KernelEmitter::compare_with_lane(const ExprNode& node, const te::LinearIn
   }
   if (node.op == ExprOp::LessEqual || node.op == ExprOp::GreaterEqual)
     rest = b_.CreateSub(rest, b_.getInt64(1));
-  // Now: step * lane + rest < 0, so lane < ceil(-rest / step), or, when step < 0, lane > rest / -step.
+  // Now: step * lane + rest < 0, so lane < ceil(-rest / step), or, when step < 0, lane >= floor(rest / -step) + 1. Neither is below 0.
   const bool up = step > 0;
-  Value* bound =
-      up ? b_.CreateAdd(b_.CreateNeg(rest), b_.getInt64(static_cast<std::uint64_t>(step - 1))) : rest;
-  Value* by = b_.getInt64(static_cast<std::uint64_t>(up ? step : -step));
-  bound = arithmetic_.arithmetic(ExprOp::FloorDiv, DType::I64, {bound, by});
-  if (!up) bound = b_.CreateAdd(bound, b_.getInt64(1));
-  bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, b_.getInt64(0));
+  auto n = [this](std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); };
+  Value* dividend = up ? b_.CreateAdd(b_.CreateNeg(rest), n(step - 1)) : b_.CreateSub(rest, n(step));
+  dividend = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, dividend, n(0));
+  Value* bound = b_.CreateUDiv(dividend, n(std::abs(step)));
   bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, b_.getInt64(lanes_->count));
   Value* small = spread(b_.CreateTrunc(bound, b_.getInt32Ty()));
   Value* ids = b_.CreateTrunc(lanes_->ids, small->getType());
   return up ? b_.CreateICmpULT(ids, small) : b_.CreateICmpUGE(ids, small);
-}
-
-// Positions are seldom negative, and unsigned division needs no correction.
-Value* KernelEmitter::integer_division(const ExprNode& node) {
-  Value* operands[] = {emit(node.operands[0]), emit(node.operands[1])};
-  spread_alike(operands);
-  const Expr& divisor = node.operands[1];
-  const bool positive =
-      divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
-  const bool natural = positive && analysis_.is_natural(node.operands[0]);
-  return arithmetic_.arithmetic(node.op, natural ? DType::U64 : DType::I64, operands);
 }
 
 // Each side is read only where it is chosen.

@@ -62,7 +62,6 @@ class KernelEmitter {
   Value* emit_node(const te::Expr& expr);
   Value* select(const te::ExprNode& node);
   Value* load_or(const te::ExprNode& node);
-  Value* integer_division(const te::ExprNode& node);
   Value* compare(const te::Expr& expr);
   Value* compare_with_lane(const te::ExprNode& node, const te::LinearIndex& difference);
   Value* size(const Dim& dim);

@@ -73,7 +73,7 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   MachineTraits traits;
   traits.machine = &machine;
   if (machine.getTargetTriple().isAArch64()) {
-    traits.rounds = traits.fuses = traits.converts_f16 = true;
+    traits.rounds = traits.saturates = traits.fuses = traits.converts_f16 = true;
     traits.mmla_bf16 = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
     traits.mmla_i8 = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
     return traits;

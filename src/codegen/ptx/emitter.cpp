@@ -42,7 +42,9 @@ tl::unexpected<Error> unsupported(const std::string& what) {
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
     : options_(options),
-      analysis_(kernel, {.scaling = kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic}),
+      analysis_(kernel, {.scaling = kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic,
+                         .saturates = true,
+                         .shifts_far = true}),
       kernel_(analysis_.kernel()),
       arithmetic_(code_),
       wide_(outgrows_words(kernel)) {}

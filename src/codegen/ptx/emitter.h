@@ -1,7 +1,6 @@
 // One kernel as one PTX module, an entry per phase.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -96,15 +95,12 @@ class KernelEmitter {
   std::string value(const te::Expr& expr);
   std::string node_value(const te::Expr& expr);
   std::optional<std::string> known_value(const te::Expr& expr) const;
-  std::string select(const te::ExprNode& node, DType as,
-                     const std::function<std::string(const te::Expr&)>& side_value);
+  std::string select(const te::ExprNode& node);
   std::string load_or(const te::ExprNode& node);
   std::string compare(const te::ExprNode& node);
-  std::string division(const te::ExprNode& node);
-  bool is_position(const te::Expr& expr, bool may_read = true);
+  bool is_position(const te::Expr& expr);
   std::string position(const te::Expr& index);  // a 64-bit index as a word
-  std::string position_value(const te::Expr& index);
-  std::string position_arithmetic(const te::ExprNode& node);
+  std::string widened(const std::string& word);
   std::string size(const Dim& dim, bool wide);
   std::string variable(kir::VarId id) const;  // a word
   // What is rounded to 16 bits by a store, before it is; the value itself elsewhere.
@@ -113,7 +109,6 @@ class KernelEmitter {
 
   struct Key {
     const te::ExprNode* node;
-    bool as_position;
     std::string guard;
     auto operator<=>(const Key&) const = default;
   };
@@ -141,7 +136,6 @@ class KernelEmitter {
   std::unordered_set<const te::ExprNode*> seen_;  // of the statement: the bits of their NaNs are
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   const te::ExprNode* unsettled_ = nullptr;  // settled when it is stored
-  std::map<std::pair<const te::ExprNode*, bool>, bool> positions_;
   std::string guard_;  // a condition under which alone loads are in bounds
   std::vector<std::string> enclosing_;  // guards around it
   std::string end_;  // label

@@ -13,10 +13,6 @@
 
 namespace xyntra::wgsl {
 
-// Made of loops, sizes and numbers of 32 bits, so that 32 bits hold it. What was read from memory can be anything, so
-// it is not multiplied.
-bool is_position(const te::Expr& expr, bool may_read = true);
-
 inline char component_name(std::size_t number) { return std::string_view("xyzw")[number % 4]; }
 
 // What a natural number divided by a positive one gives, and what is left over.
@@ -34,7 +30,12 @@ class KernelEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
       : analysis_(features.float16_adds ? with_halves(kernel) : kernel,
-                  {.fuses = false, .adds_halves = features.float16 && features.float16_adds}),
+                  {.fuses = false,
+                   .adds_halves = features.float16 && features.float16_adds,
+                   .saturates = true,
+                   .divides = true,
+                   .shifts_far = true},
+                  true),
         kernel_(analysis_.kernel()),
         features_(features),
         operations_(features),
@@ -83,6 +84,7 @@ class KernelEmitter {
   std::string node_text(const te::Expr& expr);
   std::optional<std::string> unfolded_text(const te::ExprNode& node);
   std::string named(const te::Expr& expr);  // a value as a word, whatever it takes
+  bool is_position(const te::Expr& index) { return analysis_.indices().is_position(index); }
   std::string position(const te::Expr& index);  // a 64-bit index as i32
   std::string position_text(const te::Expr& index);
   std::string position(const te::LinearIndex& index);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/wgsl/emitter.h"
+#include "kir/legalize/division.h"
 
 namespace xyntra::wgsl {
 
@@ -53,60 +54,7 @@ bool is_relu(const ExprNode& node) {
 
 bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
 
-// What can be said in 32 bits about positions in buffers, which have fewer elements than that.
-bool is_index_arithmetic(ExprOp op) {
-  switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Mul:
-    case ExprOp::Neg:
-    case ExprOp::Min:
-    case ExprOp::Max:
-    case ExprOp::Div:
-    case ExprOp::Rem:
-    case ExprOp::FloorDiv:
-    case ExprOp::Mod: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
-
-namespace {
-
-using Looked = std::array<te::Visited, 2>;  // nodes that are positions, by whether they may read
-
-bool is_position(const Expr& expr, bool may_read, Looked& looked) {
-  const ExprNode& node = *expr;
-  if (node.dtype != DType::I64) return false;
-  if (!looked[may_read ? 1 : 0].insert(&node)) return true;  // one that is not ends the walk
-  auto all = [&](std::span<const Expr> operands, bool read) {
-    return std::all_of(operands.begin(), operands.end(),
-                       [&](const Expr& operand) { return is_position(operand, may_read && read, looked); });
-  };
-  switch (node.op) {
-    case ExprOp::Const: return node.int_value >= INT32_MIN && node.int_value <= INT32_MAX;
-    case ExprOp::Var:
-    case ExprOp::Size: return true;
-    case ExprOp::Cast: {
-      const DType from = node.operands[0].dtype();
-      return may_read && is_integer(from) && (bits_of(from) < 32 || from == DType::I32);
-    }
-    case ExprOp::Select: return all(std::span(node.operands).subspan(1), true);
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Min:
-    case ExprOp::Max: return all(node.operands, true);
-    default: return is_index_arithmetic(node.op) && all(node.operands, false);
-  }
-}
-
-}  // namespace
-
-bool is_position(const Expr& expr, bool may_read) {
-  Looked looked;
-  return is_position(expr, may_read, looked);
-}
 
 // ---- expressions
 
@@ -327,15 +275,9 @@ std::string KernelEmitter::position_text(const Expr& index) {
   }
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(position(operand));
-  const bool divides = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div || node.op == ExprOp::Mod ||
-                       node.op == ExprOp::Rem;
-  if (divides) {
-    const Expr& divisor = node.operands[1];
-    const bool positive =
-        divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
-    const bool quotient = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div;
-    if (positive && analysis_.is_natural(node.operands[0]))
-      return quotient ? quotient_text(operands[0], operands[1]) : rest_text(operands[0], operands[1]);
+  if (kir::is_division(node.op) && analysis_.indices().is_of_naturals(node)) {
+    return kir::is_quotient(node.op) ? quotient_text(operands[0], operands[1])
+                                     : rest_text(operands[0], operands[1]);
   }
   return operations_.arithmetic(node.op, DType::I32, operands);
 }
@@ -429,7 +371,7 @@ te::LinearIndex KernelEmitter::whole_vectors_of(te::LinearIndex& index) {
   te::LinearIndex vectors, rest;
   for (const te::LinearIndex::Term& term : index.terms) {
     const bool whole = te::divides(Dim(kVector), term.coefficient);
-    const bool natural = term.coefficient.never_negative() && analysis_.is_natural(term.atom);
+    const bool natural = term.coefficient.never_negative() && analysis_.indices().is_natural(term.atom);
     if (!whole && !natural) return {};
     if (whole) {
       vectors.terms.push_back({term.atom, floor_div(term.coefficient, Dim(kVector))});

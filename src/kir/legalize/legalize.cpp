@@ -22,13 +22,16 @@ bool is_lacking(DType dtype, const TargetOps& target) {
 class Arithmetic {
  public:
   explicit Arithmetic(const TargetOps& target)
-      : target_(target), rewrite_([this](const Expr& expr) { return legal(*expr); }) {}
+      : target_(target),
+        rewrite_([this](const Expr& expr) { return legal(*expr); }),
+        in_range_([this](const Expr& expr) { return in_range(*expr, target_); }) {}
   bool sees_lacking_floats() const { return sees_lacking_floats_; }
 
   Stmt operator()(const Stmt& statement) {
     if (!statement.defined()) return statement;
     return with_parts(
-        statement, [this](const Expr& expr) { return rewrite_(te::expand_math(expr, target_.scaling)); },
+        statement,
+        [this](const Expr& expr) { return in_range_(rewrite_(te::expand_math(expr, target_.scaling))); },
         [this](const Stmt& inner) { return (*this)(inner); });
   }
 
@@ -52,7 +55,7 @@ class Arithmetic {
   }
 
   const TargetOps target_;
-  te::Rewriter rewrite_;
+  te::Rewriter rewrite_, in_range_;
   bool sees_lacking_floats_ = false;
 };
 
