@@ -2,12 +2,13 @@
 // them, where a NaN's bits can be seen. Knows nothing of LLVM.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/index_arithmetic.h"
-#include "kir/legalize/legalize.h"
+#include "kir/kernel.h"
 
 namespace xyntra::codegen {
 
@@ -22,28 +23,32 @@ std::unordered_set<const te::ExprNode*> rounded_quotients(const kir::StmtNode& s
 
 // Sums and products of a statement whose rounding shows in what follows, where a compiler that reckons with real numbers would take
 // both for one: (x + c) - c, (a + b) - a, (x * c) * d, (x + c) * d, x * c + y * c, x * y + x * z, x * c - m, where m may be the largest
-// of them, and fma(a, b, -(a * b)). So are products with a zero, which may be NaN, sqrt(x) * sqrt(x), which is NaN where x is negative,
-// sums that are compared with a number, and sums whose sign is changed: -(a - b) is -0 where a is b, and b - a is 0.
+// of them, and fma(a, b, -(a * b)). So are sqrt(x) * sqrt(x), which is NaN where x is negative, sums that are compared with a number,
+// and sums whose sign is changed: -(a - b) is -0 where a is b, and b - a is 0.
 std::unordered_set<const te::ExprNode*> cancelling(const kir::Kernel& kernel, const kir::StmtNode& statement);
-bool is_times_zero(const te::ExprNode& product);
 // Whether what becomes of an operand's NaN depends on the NaN's bits.
 bool moves_bits(te::ExprOp op);
-// The number that a float is in every case, as it is or as a wider float.
-std::optional<double> literal(const te::Expr& expr);
 
 class KernelAnalysis {
  public:
-  // `reads_words`: codegen/index_arithmetic.h
-  KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target, bool reads_words = false);
+  // Of a kernel in words that the target has. `reads_words`: codegen/index_arithmetic.h
+  explicit KernelAnalysis(kir::Kernel legal, bool reads_words = false);
   KernelAnalysis(const KernelAnalysis&) = delete;
   KernelAnalysis& operator=(const KernelAnalysis&) = delete;
 
-  const kir::Kernel& kernel() const { return kernel_; }  // in words that the target has
+  const kir::Kernel& kernel() const { return kernel_; }  // with checks around loads that would be copied
 
   te::LinearIndex linear(const te::Expr& index) const { return algebra_.linear(index); }
   const Access& access(const te::ExprNode& load);
   const Access& access(const kir::StmtNode& store);
   const Access& access(const kir::Operand& operand);
+  // Of every load and store, and of what intrinsics work on.
+  using VisitAccess = std::function<void(kir::BufferId, const te::LinearIndex&)>;
+  void for_each_access(const VisitAccess& visit);
+  using LoopKinds = std::unordered_map<std::uint32_t, kir::LoopKind>;  // by variable
+  LoopKinds loop_kinds() const;
+  // By buffer: whether every index is a constant, once loops are written out. Its elements can be registers.
+  std::vector<bool> constant_indices();
 
   // Whether something in it may only be read under the conditions around it.
   bool needs_guard(const te::Expr& expr);

@@ -86,7 +86,7 @@ class Chooser {
   }
 
  private:
-  // What a shader binds in the end (codegen/wgsl/bindings.h): large tensors in parts, small ones together, a record of indices
+  // What a shader binds in the end (codegen/wgsl/passes/bindings.h): large tensors in parts, small ones together, a record of indices
   // that are outside.
   std::int64_t bindings() const {
     constexpr std::int64_t kLarge = std::int64_t{128} << 20, kSmall = std::int64_t{64} << 10;

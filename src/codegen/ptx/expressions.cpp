@@ -7,20 +7,10 @@ using te::Expr;
 using te::ExprNode;
 using te::ExprOp;
 
-std::string KernelEmitter::value(const Expr& expr) {
-  const std::string outer = guard_;
-  if (!guard_.empty() && !analysis_.needs_guard(expr)) guard_.clear();
-  std::string made;
-  if (const auto known = known_value(expr)) {
-    made = *known;
-  } else {
-    made = node_value(expr);
-    if (settled_->count(expr.address()) != 0 && expr.address() != unsettled_)
-      made = arithmetic_.settled(expr.dtype(), made);
-    known_[Key{expr.address(), guard_}] = made;
-  }
-  guard_ = outer;
-  return made;
+std::string KernelEmitter::node_value(const Expr& expr) {
+  std::string made = unsettled_value(expr);
+  const bool settles = settled_->contains(expr.address()) && expr.address() != unsettled_;
+  return settles ? arithmetic_.settled(expr.dtype(), made) : made;
 }
 
 std::string KernelEmitter::unrounded(const kir::StmtNode& store, Nans& nans) {
@@ -42,19 +32,7 @@ std::string KernelEmitter::unrounded(const kir::StmtNode& store, Nans& nans) {
   return made;
 }
 
-// What was computed where more is read serves where less is: a condition's operand on both sides of its select.
-std::optional<std::string> KernelEmitter::known_value(const Expr& expr) const {
-  auto found = known_.find(Key{expr.address(), guard_});
-  if (found != known_.end()) return found->second;
-  if (guard_.empty()) return std::nullopt;
-  for (auto guard = enclosing_.rbegin(); guard != enclosing_.rend(); ++guard) {
-    found = known_.find(Key{expr.address(), *guard});
-    if (found != known_.end()) return found->second;
-  }
-  return std::nullopt;
-}
-
-std::string KernelEmitter::node_value(const Expr& expr) {
+std::string KernelEmitter::unsettled_value(const Expr& expr) {
   const ExprNode& node = *expr;
   if (node.op == ExprOp::Const) return Arithmetic::constant(node);
   if (is_position(expr)) return widened(position(expr));
@@ -66,8 +44,7 @@ std::string KernelEmitter::node_value(const Expr& expr) {
       if (lane_) {
         if (auto found = loaded_.find({&node, *lane_}); found != loaded_.end()) return found->second;
       }
-      const codegen::Access& access = analysis_.access(node);
-      return load(node.buffer, access.flat, access.in_bounds ? "" : guard_, nans_of(node));
+      return loaded(node, analysis_.access(node).in_bounds ? "" : guard());
     }
     case ExprOp::LoadOr: return load_or(node);
     case ExprOp::Select: return select(node);
@@ -104,54 +81,21 @@ std::string KernelEmitter::compare(const ExprNode& node) {
   return arithmetic_.compare(node.op, positions ? DType::I32 : a.dtype(), first, second);
 }
 
-// Each side is read only where it is chosen.
-std::string KernelEmitter::select(const ExprNode& node) {
-  const std::string condition = value(node.operands[0]);
-  if (condition == kTrue) return value(node.operands[1]);
-  if (condition == kFalse) return value(node.operands[2]);
-  const std::string outer = guard_;
-  enclosing_.push_back(outer);
-  std::array<std::string, 2> chosen;
-  for (std::size_t side = 0; side < 2; ++side) {
-    const Expr& operand = node.operands[1 + side];
-    guard_.clear();
-    if (analysis_.needs_guard(node, 1 + side)) {
-      guard_ = code_.both(outer, side == 0 ? condition : code_.negated(condition));
-    } else if (analysis_.needs_guard(operand)) {
-      guard_ = outer;
-    }
-    chosen.at(side) = value(operand);
-  }
-  enclosing_.pop_back();
-  guard_ = outer;
-  return arithmetic_.select(node.dtype, condition, chosen[0], chosen[1]);
+std::string KernelEmitter::loaded(const ExprNode& node, const std::string& guard) {
+  return load(node.buffer, analysis_.access(node).flat, guard, nans_of(node));
 }
 
-std::string KernelEmitter::load_or(const ExprNode& node) {
-  const codegen::Access& access = analysis_.access(node);
-  const kir::Buffer& buffer = kernel_.buffer(node.buffer);
-  std::string inside;
-  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-    if (access.within[d]) continue;
-    const Expr& index = node.operands[1 + d];
-    const bool narrow = is_position(index);
-    const std::string at = narrow ? position(index) : value(index), bound = size(buffer.shape[d], !narrow);
-    const auto known = literal(at), most = literal(bound);
-    const std::string within = known && most
-                                   ? std::string(*known >= 0 && *known < *most ? kTrue : kFalse)
-                                   : code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, bound});
-    inside = code_.both(inside, within);
-  }
-  if (inside.empty()) return load(node.buffer, access.flat, "", nans_of(node));
-  const std::string outer = guard_;
-  const std::string element = load(node.buffer, access.flat, code_.both(outer, inside), nans_of(node));
-  guard_.clear();
-  if (analysis_.needs_guard(node.operands[0])) guard_ = code_.both(outer, code_.negated(inside));
-  enclosing_.push_back(outer);
-  const std::string fallback = value(node.operands[0]);
-  enclosing_.pop_back();
-  guard_ = outer;
-  return arithmetic_.select(node.dtype, inside, element, fallback);
+std::string KernelEmitter::is_within(const Expr& index, const Dim& extent) {
+  const bool narrow = is_position(index);
+  const std::string at = narrow ? position(index) : value(index), bound = size(extent, !narrow);
+  const auto known = literal(at), most = literal(bound);
+  if (known && most) return std::string(*known >= 0 && *known < *most ? kTrue : kFalse);
+  return code_.predicate(narrow ? "setp.lt.u32" : "setp.lt.u64", {at, bound});
+}
+
+std::optional<bool> KernelEmitter::decided(const std::string& condition) {
+  if (condition == kTrue || condition == kFalse) return condition == kTrue;
+  return std::nullopt;
 }
 
 // ---- positions

@@ -7,6 +7,8 @@
 //   floordiv(x, y)                   to   floor(x / y)                   of floats
 //   x / y, floordiv(x, y), x << y    to   what is in range              of integers: division.h, in_range.cpp
 //   i8(x), floor(x)                  to   what is in range, additions   of floats (in_range.cpp)
+//   x - x, x * 0, x / x              to   a look at the bits of x       where the next compiler folds them: identities.h
+//   vector l { a; for k { b } }      to   vector l { a } for k { vector l { b } }     where there are no lanes: lanes.h
 //   f8e5m2(x)                        to   integer arithmetic on f32's bits; buffers of f8e5m2 are buffers of u8
 //
 // Indices keep their divisions: how accesses lie is read from them.
@@ -27,6 +29,8 @@ struct TargetOps {
   bool saturates = false;  // a float beyond an integer's range becomes the end of it, and NaN 0
   bool divides = false;  // integers by 0, which gives 0, and the least by -1
   bool shifts_far = false;  // by the width and more, which leaves nothing but the sign
+  bool has_lanes = true;  // of a vector loop, which do the same at once
+  bool keeps_specials = true;  // NaN, infinities and the sign of a zero are kept by whoever compiles the code further
 };
 
 Kernel legalize(const Kernel& kernel, const TargetOps& target = {});

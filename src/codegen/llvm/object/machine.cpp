@@ -27,9 +27,9 @@
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/merge_functions.h"
-#include "codegen/llvm/module.h"
-#include "codegen/llvm/wide_comparisons.h"
+#include "codegen/llvm/object/merge_functions.h"
+#include "codegen/llvm/library/module.h"
+#include "codegen/llvm/object/wide_comparisons.h"
 #include "support/limits/current_budget.h"
 
 namespace xyntra {
