@@ -1,4 +1,4 @@
-#include "codegen/wgsl/probe.h"
+#include "codegen/wgsl/adapter/probe.h"
 
 #include <algorithm>
 #include <array>

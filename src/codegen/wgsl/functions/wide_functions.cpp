@@ -1,6 +1,6 @@
 // 64-bit integers as two words, the lower one first: what vec2u does not do by itself. te/expr.h says what division by
 // zero and shifts by too much give.
-#include "codegen/wgsl/functions.h"
+#include "codegen/wgsl/functions/functions.h"
 
 namespace xyntra::wgsl {
 namespace {

@@ -1,4 +1,4 @@
-#include "codegen/wgsl/halves.h"
+#include "codegen/wgsl/passes/halves.h"
 
 #include <cmath>
 

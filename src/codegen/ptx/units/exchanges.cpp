@@ -1,6 +1,6 @@
 // Votes of a warp, atomic updates, barrier objects, and matmuls of a warpgroup with A from registers.
 #include "codegen/ptx/emitter.h"
-#include "codegen/ptx/swizzled.h"
+#include "codegen/ptx/units/swizzled.h"
 #include "kir/intrinsics.h"
 
 namespace xyntra::ptx {

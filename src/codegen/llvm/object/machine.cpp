@@ -27,9 +27,9 @@
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/merge_functions.h"
-#include "codegen/llvm/module.h"
-#include "codegen/llvm/wide_comparisons.h"
+#include "codegen/llvm/object/merge_functions.h"
+#include "codegen/llvm/library/module.h"
+#include "codegen/llvm/object/wide_comparisons.h"
 #include "support/limits/current_budget.h"
 
 namespace xyntra {
@@ -73,7 +73,7 @@ MachineTraits traits_of(const llvm::TargetMachine& machine) {
   MachineTraits traits;
   traits.machine = &machine;
   if (machine.getTargetTriple().isAArch64()) {
-    traits.rounds = traits.fuses = traits.converts_f16 = true;
+    traits.rounds = traits.saturates = traits.fuses = traits.converts_f16 = true;
     traits.mmla_bf16 = machine.getMCSubtargetInfo()->checkFeatures("+bf16");
     traits.mmla_i8 = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
     return traits;

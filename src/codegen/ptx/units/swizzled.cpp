@@ -1,4 +1,4 @@
-#include "codegen/ptx/swizzled.h"
+#include "codegen/ptx/units/swizzled.h"
 
 #include <algorithm>
 

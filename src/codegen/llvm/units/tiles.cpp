@@ -118,7 +118,7 @@ Result<Value*> KernelEmitter::tile(const kir::Operand& operand) {
   const kir::Buffer& buffer = kernel_.buffer(operand.buffer);
   std::int64_t number = 0;
   for (std::size_t d = 0; d + 2 < buffer.shape.size(); ++d) {
-    auto* index = llvm::dyn_cast<llvm::ConstantInt>(emit(operand.index[d]));
+    auto* index = llvm::dyn_cast<llvm::ConstantInt>(value(operand.index[d]));
     if (index == nullptr) return unsupported("a tile named by a number that is not constant");
     number = number * buffer.shape[d].constant() + index->getSExtValue();
   }
@@ -163,8 +163,8 @@ Status KernelEmitter::move_tile(const kir::Operand& tile_operand, const kir::Ope
   const Place at = place(memory.buffer, analysis_.access(memory));
   require(at.is_uniform(), "codegen: a tile in lanes");
   auto n = [&](std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); };
-  Value* rows = emit(rows_given);
-  Value* row_bytes = b_.CreateMul(emit(columns_given), n(width));
+  Value* rows = value(rows_given);
+  Value* row_bytes = b_.CreateMul(value(columns_given), n(width));
   Dim from_row_to_row = buffer.shape.back();
   if (along) {
     from_row_to_row = along->step;

@@ -1,4 +1,4 @@
-#include "codegen/wgsl/bindings.h"
+#include "codegen/wgsl/passes/bindings.h"
 
 #include <algorithm>
 #include <map>

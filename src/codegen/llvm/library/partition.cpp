@@ -1,4 +1,4 @@
-#include "codegen/llvm/partition.h"
+#include "codegen/llvm/library/partition.h"
 
 #include <algorithm>
 #include <cstdint>

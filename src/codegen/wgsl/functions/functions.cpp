@@ -1,4 +1,4 @@
-#include "codegen/wgsl/functions.h"
+#include "codegen/wgsl/functions/functions.h"
 
 #include <array>
 #include <vector>
@@ -108,52 +108,6 @@ constexpr Function kFunctions[] = {
     {"kept_vector", "", R"(fn kept_vector(x: vec4<f32>) -> vec4<f32> {
   let bits = bitcast<vec4<u32>>(x);
   return bitcast<vec4<f32>>(bits | vec4<u32>(bits == vec4<u32>(0x7fa5a5a4u)));
-}
-)"},
-    // A zero with the sign of x, or NaN: drivers take it for a zero whatever x is.
-    {"times_zero_f32", "", R"(fn times_zero_f32(x: f32) -> f32 {
-  let bits = bitcast<u32>(x);
-  return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, (bits & 0x7f800000u) == 0x7f800000u));
-}
-)"},
-    {"times_zero_f64", "", R"(fn times_zero_f64(x: f64) -> f64 {
-  let bits = bitcast<u64>(x);
-  let size = bits & 0x7ff0000000000000lu;
-  return bitcast<f64>(select(bits & 0x8000000000000000lu, 0x7ff8000000000000lu, size == 0x7ff0000000000000lu));
-}
-)"},
-    // x - x: 0, or NaN where x is not finite.
-    {"less_itself_f32", "", R"(fn less_itself_f32(x: f32) -> f32 {
-  return bitcast<f32>(select(0u, 0x7fc00000u, (bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u));
-}
-)"},
-    {"less_itself_f64", "", R"(fn less_itself_f64(x: f64) -> f64 {
-  let size = bitcast<u64>(x) & 0x7ff0000000000000lu;
-  return bitcast<f64>(select(0lu, 0x7ff8000000000000lu, size == 0x7ff0000000000000lu));
-}
-)"},
-    // A zero over x: a zero with the sign of x, or NaN.
-    {"zero_over_f32", "", R"(fn zero_over_f32(x: f32) -> f32 {
-  let bits = bitcast<u32>(x);
-  let outside = ((bits & 0x7fffffffu) - 1u) >= 0x7f800000u;
-  return bitcast<f32>(select(bits & 0x80000000u, 0x7fc00000u, outside));
-}
-)"},
-    {"zero_over_f64", "", R"(fn zero_over_f64(x: f64) -> f64 {
-  let bits = bitcast<u64>(x);
-  let outside = ((bits & 0x7ffffffffffffffflu) - 1lu) >= 0x7ff0000000000000lu;
-  return bitcast<f64>(select(bits & 0x8000000000000000lu, 0x7ff8000000000000lu, outside));
-}
-)"},
-    // x / x: 1, or NaN where x is 0 or not finite.
-    {"over_itself_f32", "", R"(fn over_itself_f32(x: f32) -> f32 {
-  let size = bitcast<u32>(x) & 0x7fffffffu;
-  return bitcast<f32>(select(0x3f800000u, 0x7fc00000u, (size - 1u) >= 0x7f7fffffu));
-}
-)"},
-    {"over_itself_f64", "", R"(fn over_itself_f64(x: f64) -> f64 {
-  let size = bitcast<u64>(x) & 0x7ffffffffffffffflu;
-  return bitcast<f64>(select(0x3ff0000000000000lu, 0x7ff8000000000000lu, (size - 1lu) >= 0x7feffffffffffffflu));
 }
 )"},
     // x + 0, which is a zero without a sign where x is any zero: drivers take it for x, and a - b == 0 for a == b.

@@ -1,4 +1,4 @@
-#include "codegen/llvm/wide_comparisons.h"
+#include "codegen/llvm/object/wide_comparisons.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/IR/IRBuilder.h>

@@ -8,8 +8,8 @@
 #include <functional>
 #include <numeric>
 
-#include "codegen/llvm/module.h"
-#include "codegen/llvm/partition.h"
+#include "codegen/llvm/library/module.h"
+#include "codegen/llvm/library/partition.h"
 #include "runtime/code/object.h"
 #include "support/files/own_folders.h"
 #include "support/limits/threads.h"

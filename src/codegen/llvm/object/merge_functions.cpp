@@ -1,4 +1,4 @@
-#include "codegen/llvm/merge_functions.h"
+#include "codegen/llvm/object/merge_functions.h"
 
 #include <llvm/ADT/DenseMap.h>
 #include <llvm/ADT/Hashing.h>
