@@ -23,7 +23,7 @@ from xyntra.torch.options import Options
 from xyntra.torch.partition import Segment, chain_of_views, views_for_outputs
 from xyntra.torch.program import Program, no_collections, torch_node
 from xyntra.torch.report import GraphReport, SegmentReport
-from xyntra.torch.schema import is_symbol_arithmetic, size_hint, value_of
+from xyntra.torch.schema import size_hint, value_of
 from xyntra.torch.support import Support
 
 _aten = torch.ops.aten

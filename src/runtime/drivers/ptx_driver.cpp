@@ -183,7 +183,7 @@ class PtxDriver : public KernelDriver {
   };
 
   // What is launched between two moments at which the host looks at the device, or writes what it uses: from run to run the same, most likely, or one
-  // of a few, as where a caller's allocator takes turns with the memory of results.
+  // of a few, as where a caller's allocator gives results one of two places in alternation.
   struct Segment {
     std::vector<Launch> launches;
     Graph graph = {}, repeated = {};
