@@ -4,6 +4,7 @@
 #include <map>
 
 #include "schedule/alignment.h"
+#include "schedule/contraction/product_sides.h"
 #include "schedule/cost.h"
 #include "schedule/main_loops.h"
 #include "schedule/prepare/function_parts.h"
@@ -551,12 +552,16 @@ class Chooser {
   // decoder are few enough for a workgroup each.
   bool outgrows_threads(const Alignment& alignment, const Classes& rows, std::size_t first,
                         std::size_t second) const {
-    constexpr std::int64_t kHeld = 128, kByGroups = 256, kFewRows = 64;
+    constexpr std::int64_t kHeld = 128, kByGroups = 256, kByUnits = 256, kFewRows = 64;
     std::int64_t query = 1, value = 1, count = 1;
     for (VarId k : formula_.stages[first].reduction) query *= size(formula_.variable(k).extent);
     for (VarId axis : formula_.stages[second].axes)
       (rows.count(alignment.class_of(second, axis)) ? count : value) *= size(formula_.variable(axis).extent);
     const std::int64_t head = std::max(query, value);
+    const bool for_units = query % kFragmentDepth == 0 && value % kFragmentDepth == 0 &&
+                           is_for_warps(formula_.stages[first], 0) &&
+                           is_for_warps(formula_.stages[second], 0);
+    if (for_units && head <= kByUnits) return false;
     return head > kByGroups || (head > kHeld && count > kFewRows);
   }
 

@@ -123,7 +123,8 @@ bool may_approximate(const KernelRequest& request, const kir::Kernel& kernel) {
 }
 
 std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, const te::Formula& ready) {
-  const te::Formula divided = ignore_nan_in_maxima(divide_at_the_end(with_scores_finished(ready)));
+  const te::Formula divided = ignore_nan_in_maxima(
+      divide_at_the_end(with_scores_finished(ready), GuardedWeights::Divided));
   for (const GpuKernelForm& way : kGpuKernelForms) {
     if (way.shape != KernelShape::Attention || !request.forms.may_be(way.form)) continue;
     const std::size_t mark = request.forms.mark();

@@ -135,6 +135,14 @@ TEST_F(DeviceTensorsTest, TheHostReadsACopy) {
   EXPECT_EQ(std::memcmp(there, here.data(), sizeof(Indices)), 0);
 }
 
+TEST_F(DeviceTensorsTest, TensorsWithoutElementsLieNowhere) {
+  const auto model = load("xir 1\ngraph @main(%x: f32[n, 8]) -> (%y) {\n  %y: f32[n, 8] = Relu(%x)\n}\n");
+  const NamedTensor x{"x", *Tensor::borrow(DType::F32, {0, 8}, {}, nullptr)};
+  const Destinations outputs{{"y", DType::F32, {0, 8}, {}}};
+  const Status done = model->run_on_device({x}, outputs, {{"x", "y"}});
+  EXPECT_TRUE(done) << done.error().message;
+}
+
 TEST_F(DeviceTensorsTest, OtherBackendsHaveNoDevice) {
   const std::string said_of_cpu =
       said(load(kModel, "cpu")->run_on_device({input("x"), input("z")}, {}, {{"x", "z"}}));
