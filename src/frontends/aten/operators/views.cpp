@@ -89,6 +89,11 @@ Item one_of_axis(Call& c, std::size_t axis, const Number& index) {
   return c.view(
       "self",
       [=](Call& call, ValueId base) {
+        // A part is a view where fusion sees one; a place that is computed, or may be none of the axis, is looked up.
+        const Number size = call.size(base, axis);
+        if (index.is_whole() && size.is_whole() && -size.whole() <= index.whole() &&
+            index.whole() < size.whole())
+          return call.squeeze(call.slice(base, axis, index, after(call, index), 1), {at});
         return call.op("Gather", {base, call.as_value(index, DType::I64)}, {{"axis", at}});
       },
       [=](Call& call, ValueId base, ValueId changed) {
