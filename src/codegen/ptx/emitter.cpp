@@ -270,6 +270,7 @@ Status KernelEmitter::statement(const kir::Stmt& given) {
 Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
     case LoopKind::Unrolled: return written_out(node);
     case LoopKind::Vector: return lanes(node);
