@@ -402,7 +402,10 @@ Status KernelEmitter::call(const StmtNode& node) {
     case kir::Intrinsic::WarpMultiplyBf16:
     case kir::Intrinsic::WarpMultiplyF16:
     case kir::Intrinsic::WarpMultiplyTf32:
-    case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
+    case kir::Intrinsic::WarpMultiplyI8:
+    case kir::Intrinsic::WarpMultiplyU8:
+    case kir::Intrinsic::WarpMultiplyU8I8:
+    case kir::Intrinsic::WarpMultiplyI8U8: return warp_multiply(node);
     case kir::Intrinsic::RoundWordsBf16:
     case kir::Intrinsic::RoundWordsF16: return round_words(node);
     case kir::Intrinsic::RoundWordsTf32: return round_words_tf32(node);
