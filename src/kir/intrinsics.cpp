@@ -170,6 +170,10 @@ bool is_asynchronous(Intrinsic intrinsic) {
   return columns_of(intrinsic).kind == IntrinsicKind::Asynchronous;
 }
 std::optional<DType> element_of(Intrinsic intrinsic) { return columns_of(intrinsic).element; }
+std::optional<DType> second_element_of(Intrinsic intrinsic) {
+  if (intrinsic == Intrinsic::WarpMultiplyU8I8) return DType::I8;
+  return intrinsic == Intrinsic::WarpMultiplyI8U8 ? DType::U8 : element_of(intrinsic);
+}
 
 te::ExprOp operation_of_atomic(Intrinsic intrinsic) {
   switch (intrinsic) {

@@ -91,6 +91,7 @@ bool is_asynchronous(Intrinsic intrinsic);
 
 // The dtype of what words of u32 in registers have; F32 is tf32. None where there are no words.
 std::optional<DType> element_of(Intrinsic intrinsic);
+std::optional<DType> second_element_of(Intrinsic intrinsic);  // of the second factor of a product
 
 // Products of a warpgroup: c, a, b, m, n, k.
 bool is_warpgroup_multiply(Intrinsic intrinsic);

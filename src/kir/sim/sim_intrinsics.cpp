@@ -119,6 +119,9 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::WarpMultiplyF16:
     case Intrinsic::WarpMultiplyTf32:
     case Intrinsic::WarpMultiplyI8:
+    case Intrinsic::WarpMultiplyU8:
+    case Intrinsic::WarpMultiplyU8I8:
+    case Intrinsic::WarpMultiplyI8U8:
     case Intrinsic::WarpMultiplyF8E4M3:
     case Intrinsic::WarpMultiplyF8E5M2: good = warp_call(context, step); break;
     case Intrinsic::RoundWordsBf16:
