@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "schedule/alignment.h"
+#include "schedule/analysis/alignment.h"
 #include "schedule/forms.h"
 #include "te/index/digits.h"
 #include "te/walk.h"

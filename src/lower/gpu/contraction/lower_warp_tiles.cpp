@@ -203,7 +203,7 @@ class WarpTiles : public ProductTiles {
 }  // namespace
 
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact || lowering.target().kind != TargetKind::Gpu) return false;
+  if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return false;
   const auto sides = product_sides(lowering, stage);
   const bool tf32 = schedule.kind == ScheduleKind::Tf32;
   return sides && has_warp_unit(lowering, *sides, tf32) && is_worth_tiles(lowering, *sides);
