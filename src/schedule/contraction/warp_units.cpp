@@ -7,7 +7,7 @@
 namespace xyntra {
 
 bool multiplies_bytes(const Target& target) {
-  return target.kind == TargetKind::Gpu &&
+  return target.warp_threads > 0 &&
          target.matrix_unit(DType::I8, kFragmentRows, kFragmentColumns, fragment_depth(1)) != nullptr;
 }
 
