@@ -7,7 +7,7 @@
 namespace xyntra::cuda {
 namespace {
 
-constexpr std::int64_t kGrain = 16;  // bytes: where rows begin
+constexpr std::int64_t kRowGrain = 16;  // bytes: where rows begin
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 32, kMostStride = std::int64_t{1} << 40;
 
 CUtensorMapDataType type_of(int element_bytes) {
@@ -40,7 +40,7 @@ Result<TensorMap> Device::tensor_map(const BoxedTensor& tensor) const {
     if (extent > kMostExtent || bytes >= kMostStride) return unsupported("a tensor that is so large");
     bytes *= extent;
     if (d == 0) break;
-    if (bytes % kGrain != 0)
+    if (bytes % kRowGrain != 0)
       return unsupported("a tensor whose rows of " + std::to_string(bytes) +
                          " bytes do not begin at multiples of 16");
     strides.push_back(static_cast<std::uint64_t>(bytes));
