@@ -17,14 +17,25 @@ struct PtxPhase {
   std::int64_t shared_bytes = 0;  // dynamic shared memory of a thread block
 };
 
+// What a copy of boxes is told of the memory that it copies (a CUtensorMap, which the driver of the GPU encodes for a launch).
+struct PtxTensorMap {
+  std::size_t address = 0;  // number of the parameter that has it
+  int element_bytes = 1;  // bits are moved as they are, whatever the dtype
+  std::vector<Dim> shape;  // the outermost dimension first, rows one after another
+  std::vector<std::int64_t> box;  // extents along all dimensions; its elements are neighbours
+  bool swizzled = false;  // in shared memory: rows of 128 bytes, their chunks of 16 permuted
+  bool operator==(const PtxTensorMap&) const = default;
+};
+
 // Parameters of every entry, in this order: addresses of the kernel's arguments, of its workspace buffers, of the fault record where it
-// looks at an index; then the sizes, all of them 64 bits.
+// looks at an index; then the sizes, all of them 64 bits; then tensor maps of 128 bytes.
 struct PtxKernel {
   std::string text;
   std::vector<PtxPhase> phases;
   std::vector<Dim> sizes;
   std::vector<Dim> argument_elements;
   std::vector<Dim> workspace_bytes;
+  std::vector<PtxTensorMap> maps;
   bool has_faults = false;
   bool overlaps = false;  // it waits for what was launched before it, and may be brought to the cores earlier
   bool wide = false;  // positions have 64 bits; otherwise nothing may have more than kMostNarrow elements

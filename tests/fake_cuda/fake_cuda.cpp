@@ -31,6 +31,7 @@ std::mutex mutex;
 FakeCounts counts;
 std::map<CUdeviceptr, size_t> blocks;
 std::vector<std::uint64_t> last_parameters;
+std::vector<FakeTensorMap> tensor_maps;
 int context = 0;
 
 CUresult copied(void* to, const void* from, size_t bytes, std::uint64_t& counter) {
@@ -48,6 +49,10 @@ void* at(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 FAKE FakeCounts fake_cuda_counts() {
   const std::lock_guard lock(mutex);
   return counts;
+}
+FAKE FakeTensorMap fake_cuda_tensor_map(unsigned number) {
+  const std::lock_guard lock(mutex);
+  return number < tensor_maps.size() ? tensor_maps[number] : FakeTensorMap{};
 }
 FAKE bool fake_cuda_last_launch_has(std::uint64_t parameter) {
   const std::lock_guard lock(mutex);
@@ -194,6 +199,23 @@ FAKE CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t byte
 FAKE CUresult cuMemcpy2DAsync_v2(const CUmemcpy2D*, CUstream) { return kSuccess; }
 FAKE CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) {
   std::memset(at(to), value, bytes);
+  return kSuccess;
+}
+FAKE CUresult cuTensorMapEncodeTiled(CUtensorMap* made, CUtensorMapDataType type, unsigned rank,
+                                     void* address, const std::uint64_t* extents, const std::uint64_t* strides,
+                                     const std::uint32_t* box, const std::uint32_t*, CUtensorMapInterleave,
+                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                                     CUtensorMapOOBfill) {
+  FakeTensorMap map{reinterpret_cast<std::uint64_t>(address), rank, type, swizzle};
+  for (unsigned d = 0; d < rank && d < 5; ++d) {
+    map.extents[d] = extents[d];
+    map.box[d] = box[d];
+    if (d + 1 < rank) map.strides[d] = strides[d];
+  }
+  made->opaque[0] = map.address;
+  const std::lock_guard lock(mutex);
+  ++counts.tensor_maps;
+  tensor_maps.push_back(map);
   return kSuccess;
 }
 FAKE CUresult cuStreamCreate(CUstream* made, unsigned) {

@@ -65,9 +65,12 @@ Result<PtxKernel> KernelEmitter::emit() {
   constant_indices_ = analysis_.constant_indices();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
     made_.has_faults = made_.has_faults || node.kind == StmtNode::Kind::Check;
+    is_hopper_ = is_hopper_ || (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Cluster);
     if (node.kind != StmtNode::Kind::Call) return;
     by_warpgroups_ = by_warpgroups_ || kir::is_by_warpgroup(node.intrinsic);
-    is_hopper_ = is_hopper_ || by_warpgroups_ || kir::has_barrier_object(node.intrinsic);
+    has_boxes_ = has_boxes_ || kir::copies_box(node.intrinsic) || kir::stores_box(node.intrinsic);
+    is_hopper_ = is_hopper_ || has_boxes_ || by_warpgroups_ || kir::has_barrier_object(node.intrinsic) ||
+                 kir::by_whom(node.intrinsic) == kir::By::Cluster || kir::reaches_cluster(node.intrinsic);
   });
   for (const kir::Buffer& buffer : kernel_.buffers) {
     const Dim elements = product(buffer.shape);
@@ -87,11 +90,12 @@ Result<PtxKernel> KernelEmitter::emit() {
   made_.text = ".version " + made_for.version + "\n.target " + made_for.target + "\n.address_size 64\n";
   if (std::ranges::any_of(made_.phases, [](const PtxPhase& one) { return one.shared_bytes > 0; }))
     made_.text += "\n.extern .shared .align " +
-                  std::to_string(by_warpgroups_ ? kSwizzleAlignment : kAlignment) + " .b8 shared[];\n";
+                  std::to_string(by_warpgroups_ || has_boxes_ ? kSwizzleAlignment : kAlignment) +
+                  " .b8 shared[];\n";
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     const PtxPhase& one = made_.phases[i];
     made_.text += "\n.visible .entry " + one.entry + "(" + parameters() + ")\n.reqntid " +
-                  std::to_string(one.threads) + "\n" +
+                  std::to_string(one.threads) + "\n" + cluster_directive(i) +
                   (kernel_.registers == 0 ? "" : ".maxnreg " + std::to_string(kernel_.registers) + "\n") +
                   "{\n" + bodies[i] + "}\n";
   }
@@ -110,19 +114,21 @@ std::string KernelEmitter::parameters() const {
   }
   if (made_.has_faults) add("fault");
   for (std::size_t i = 0; i < made_.sizes.size(); ++i) add("size" + std::to_string(i));
+  for (std::size_t i = 0; i < made_.maps.size(); ++i)
+    text += (text.empty() ? "" : ", ") + (".param .align 128 .b8 map" + std::to_string(i)) + "[128]";
   return text;
 }
 
 Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
-  kir::Stmt body = phase.body;
-  std::vector<kir::VarId> threads;
+  std::vector<kir::VarId> grid = phase.grid, threads;
+  kir::Stmt body = inside_cluster(phase.body, grid);
   std::int64_t count = 1;
   while (body->kind == StmtNode::Kind::Loop && body->loop == LoopKind::Thread) {
     threads.push_back(body->var);
     count *= kernel_.variable(body->var).extent.constant();
     body = body->body.front();
   }
-  const Dim items = kir::work_items(kernel_, phase);
+  const Dim items = kir::work_items(kernel_, {grid, body});
   const bool grouped = !threads.empty();
   threads_ = grouped ? count : threads_for(items);
   constexpr std::int64_t kSpareRegisters = 16384, kMostSpare = 16;  // of a thread block, of a thread
@@ -132,6 +138,7 @@ Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
   bases_.assign(kernel_.buffers.size(), "");
   elements_.clear();
   sizes_.clear();
+  map_addresses_.clear();
   local_.clear();
   prologue_.clear();
   arithmetic_.begin_function();
@@ -156,7 +163,7 @@ Status KernelEmitter::phase(const kir::Phase& phase, const std::string& entry) {
       code_.line("@" + beyond + " bra " + end_);
     }
   }
-  digits(item, phase.grid);
+  digits(item, grid);
   if (grouped) digits(code_.word("mov.u32", {"%tid.x"}), threads);
   has_barriers_ = kir::has_barrier(body);
   XYNTRA_CHECK_OK(statement(body));
@@ -365,11 +372,67 @@ Status KernelEmitter::call(const StmtNode& node) {
     if (threads_ > 1) code_.line("bar.sync 0");
     return {};
   }
+<<<<<<< HEAD
   if (kir::is_atomic(node.intrinsic)) return atomic_update(node);
   if (const LineRow* row = std::ranges::find(kLines, node.intrinsic, &LineRow::intrinsic);
       row != std::end(kLines)) {
     code_.line(row->line + (row->has_number ? std::to_string(node.operands[0].value->int_value) : ""));
     return {};
+=======
+  switch (node.intrinsic) {
+    case kir::Intrinsic::NamedBarrier:
+      begin_statement(node);
+      code_.line("bar.sync " + position(node.operands[0].value) + ", " +
+                 std::to_string(node.operands[1].value->int_value));
+      return {};
+    case kir::Intrinsic::ShuffleXor:
+    case kir::Intrinsic::ShuffleIdx:
+    case kir::Intrinsic::ShuffleDown: return shuffle(node);
+    case kir::Intrinsic::VoteAny:
+    case kir::Intrinsic::VoteAll:
+    case kir::Intrinsic::Ballot: return vote(node);
+    case kir::Intrinsic::AsyncCopy: return async_copy(node);
+    case kir::Intrinsic::AsyncCommit: code_.line("cp.async.commit_group"); return {};
+    case kir::Intrinsic::AsyncWait:
+      code_.line("cp.async.wait_group " + std::to_string(node.operands[0].value->int_value));
+      return {};
+    case kir::Intrinsic::LoadFragment:
+    case kir::Intrinsic::LoadFragmentTransposed: return load_fragment(node);
+    case kir::Intrinsic::WarpMultiplyBf16:
+    case kir::Intrinsic::WarpMultiplyF16:
+    case kir::Intrinsic::WarpMultiplyTf32:
+    case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
+    case kir::Intrinsic::RoundWordsBf16:
+    case kir::Intrinsic::RoundWordsF16: return round_words(node);
+    case kir::Intrinsic::RoundWordsTf32: return round_words_tf32(node);
+    case kir::Intrinsic::AtomicAdd:
+    case kir::Intrinsic::AtomicMin:
+    case kir::Intrinsic::AtomicMax:
+    case kir::Intrinsic::AtomicAnd:
+    case kir::Intrinsic::AtomicOr: atomic_update(node); return {};
+    case kir::Intrinsic::MbarrierInit:
+    case kir::Intrinsic::MbarrierArrive:
+    case kir::Intrinsic::MbarrierExpect:
+    case kir::Intrinsic::MbarrierWait: barrier_object(node); return {};
+    case kir::Intrinsic::SetRegisters: {
+      const std::int64_t count = node.operands[0].value->int_value;
+      code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") +
+                 ".sync.aligned.u32 " + std::to_string(count));
+      return {};
+    }
+    case kir::Intrinsic::AsyncFence: code_.line("fence.proxy.async.shared::cta"); return {};
+    case kir::Intrinsic::WarpgroupFence: code_.line("wgmma.fence.sync.aligned"); return {};
+    case kir::Intrinsic::WarpgroupCommit: code_.line("wgmma.commit_group.sync.aligned"); return {};
+    case kir::Intrinsic::WarpgroupWait:
+      code_.line("wgmma.wait_group.sync.aligned " + std::to_string(node.operands[0].value->int_value));
+      return {};
+    case kir::Intrinsic::WarpgroupMultiply:
+    case kir::Intrinsic::WarpgroupMultiplyTurned: return warpgroup_multiply(node);
+    case kir::Intrinsic::WarpgroupMultiplyRs:
+    case kir::Intrinsic::WarpgroupMultiplyRsTurned: return warpgroup_multiply_rs(node);
+    case kir::Intrinsic::AsyncStoreWait: code_.line("cp.async.bulk.wait_group 0"); return {};
+    default: return call_in_cluster(node);
+>>>>>>> clusters
   }
   struct Row {
     Intrinsic intrinsic;

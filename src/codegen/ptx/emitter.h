@@ -13,8 +13,8 @@
 
 namespace xyntra::ptx {
 
-// Bytes: of buffers, and of the longest access; of buffers whose rows are swizzled.
-inline constexpr std::int64_t kAlignment = 16, kSwizzleAlignment = 1024;
+// Bytes: of buffers, and of the longest access; of boxes in shared memory; of buffers whose rows are swizzled.
+inline constexpr std::int64_t kAlignment = 16, kBoxAlignment = 128, kSwizzleAlignment = 1024;
 
 tl::unexpected<Error> unsupported(const std::string& what);  // "no PTX can be made of " it
 
@@ -64,6 +64,21 @@ class KernelEmitter : codegen::GuardedExpressions<std::string>, codegen::Stateme
   Status set_registers(const kir::StmtNode& node);
   Status warpgroup_multiply_rs(const kir::StmtNode& node);
   void begin_statement(const kir::StmtNode& node);
+
+  // clusters.cpp
+  kir::Stmt inside_cluster(const kir::Stmt& body, std::vector<kir::VarId>& grid);
+  std::string cluster_directive(std::size_t phase) const;
+  Status call_in_cluster(const kir::StmtNode& node);
+  Status cluster_move(const kir::StmtNode& node);
+  template <class Body>
+  void in_block(kir::BufferId buffer, const te::Expr& rank, Body body);
+  std::string word_of(const te::Expr& number);
+  // tensor_maps.cpp
+  Result<std::size_t> tensor_map(const kir::StmtNode& node, const kir::Operand& global,
+                                 const kir::Operand& shared);
+  std::string place_in_map(std::size_t number, const kir::Operand& global);
+  Status copy_box(const kir::StmtNode& node);
+  Status store_box(const kir::StmtNode& node);
 
   // ---- memory (memory.cpp)
   enum class Home : std::uint8_t { Global, Shared, Local, Registers };
@@ -139,7 +154,15 @@ class KernelEmitter : codegen::GuardedExpressions<std::string>, codegen::Stateme
   std::string end_;  // label
   std::int64_t threads_ = 1;
   bool waits_ = false;  // for what was launched before, yet
+<<<<<<< HEAD
   bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
+=======
+  std::map<std::size_t, std::string> map_addresses_;  // registers of tensor maps, of the phase
+  std::vector<std::int64_t> clusters_;  // by phase: blocks of a cluster; 0: none
+  std::int64_t cluster_ = 1;  // of the phase
+  bool has_boxes_ = false, has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
+  std::int64_t statements_ = 0;
+>>>>>>> clusters
 };
 
 }  // namespace xyntra::ptx

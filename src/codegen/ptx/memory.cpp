@@ -57,7 +57,9 @@ Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
                          bytes.to_string() + " bytes");
     if (shared) {
       shared_bytes =
-          rounded(shared_bytes, buffer.swizzle == kir::Swizzle::None ? kAlignment : kSwizzleAlignment);
+          rounded(shared_bytes, buffer.swizzle != kir::Swizzle::None ? kSwizzleAlignment
+                                : has_boxes_                            ? kBoxAlignment
+                                                                        : kAlignment);
       shared_offsets_[i] = shared_bytes;
       shared_bytes = rounded(shared_bytes + bytes.constant(), kAlignment);
     } else {

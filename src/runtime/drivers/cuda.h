@@ -14,6 +14,7 @@
 // call fails with a Device error that says what to install.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -98,6 +99,20 @@ struct Occupancy {
   std::int64_t blocks = 0;  // on a multiprocessor
 };
 
+// A tensor as copies of boxes are told of it: rows one after another, the outermost dimension first.
+struct BoxedTensor {
+  std::uint64_t address = 0;
+  int element_bytes = 1;
+  std::vector<std::int64_t> shape, box;
+  bool swizzled = false;  // in shared memory: rows of 128 bytes
+};
+
+// The driver's form of it, a parameter of a kernel.
+struct alignas(64) TensorMap {
+  std::array<std::uint64_t, 16> words = {};
+  bool operator==(const TensorMap&) const = default;
+};
+
 class Device : public std::enable_shared_from_this<Device> {
  public:
   // `which` is a place in chips(), or a part of a name in any case; empty: the first.
@@ -111,6 +126,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // The machine code that the driver makes of a text, to be kept and loaded again; empty where it gives none.
   std::vector<std::byte> assemble(const std::string& ptx);
   Result<std::vector<Function>> load(std::span<const std::byte> code, std::span<const Entry> entries);
+  // Unsupported where there is no such map: rows that do not begin at multiples of 16 bytes, an empty tensor.
+  Result<TensorMap> tensor_map(const BoxedTensor& tensor) const;
   Occupancy occupancy(const Function& function, std::int64_t threads, std::int64_t shared_bytes) const;
 
   struct State;
@@ -134,6 +151,7 @@ struct Launch {
   Function function;
   Grid grid;
   std::vector<std::uint64_t> parameters;
+  std::vector<TensorMap> maps = {};  // parameters after the others
   bool operator==(const Launch&) const = default;
 };
 
@@ -168,7 +186,8 @@ class Stream {
   Status write(const Buffer& buffer, std::int64_t offset, std::span<const std::byte> bytes);
   Status clear(const Buffer& buffer);  // to zero
   Status copy(const BufferRange& from, const Buffer& to, std::int64_t to_offset);
-  Status launch(const Function& function, const Grid& grid, std::span<const std::uint64_t> parameters);
+  Status launch(const Function& function, const Grid& grid, std::span<const std::uint64_t> parameters,
+                std::span<const TensorMap> maps = {});
   Result<Graph> capture(std::span<const Launch> launches);  // nothing is run
   Status launch(const Graph& graph);
 

@@ -96,6 +96,7 @@ class PtxDriver : public KernelDriver {
       XYNTRA_TRY(const std::int64_t value, size.evaluate(sizes));
       parameters.push_back(static_cast<std::uint64_t>(value));
     }
+    XYNTRA_TRY(const std::vector<TensorMap> maps, tensor_maps(kernel, sizes, parameters));
     for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
       const PtxPhase& phase = kernel.phases[p];
       XYNTRA_TRY(const std::int64_t items, phase.items.evaluate(sizes));
@@ -104,7 +105,8 @@ class PtxDriver : public KernelDriver {
       if (blocks > kMostBlocks) return limit_error("a launch has " + std::to_string(items) + " work items");
       pending_.push_back({loaded_->functions[step.callee][p],
                           {blocks, phase.threads, phase.shared_bytes, kernel.overlaps},
-                          parameters});
+                          parameters,
+                          maps});
       ++work_.dispatches;
       if (timed_ == Timed::EachLaunch) XYNTRA_CHECK_OK(submit_alone(step));
     }
@@ -244,7 +246,7 @@ class PtxDriver : public KernelDriver {
 
   Status launch_all(std::span<const Launch> launches) {
     for (const Launch& one : launches)
-      XYNTRA_CHECK_OK(stream_->launch(one.function, one.grid, one.parameters));
+      XYNTRA_CHECK_OK(stream_->launch(one.function, one.grid, one.parameters, one.maps));
     return {};
   }
 
@@ -370,6 +372,21 @@ $again:
     for (const std::int64_t offset : offsets)
       parameters.push_back(workspace_.address() + static_cast<std::uint64_t>(offset));
     return {};
+  }
+
+  Result<std::vector<TensorMap>> tensor_maps(const PtxKernel& kernel, const SymbolBindings& sizes,
+                                             std::span<const std::uint64_t> parameters) const {
+    std::vector<TensorMap> made;
+    for (const PtxTensorMap& map : kernel.maps) {
+      BoxedTensor tensor{parameters[map.address], map.element_bytes, {}, map.box, map.swizzled};
+      for (const Dim& dim : map.shape) {
+        XYNTRA_TRY(const std::int64_t extent, dim.evaluate(sizes));
+        tensor.shape.push_back(extent);
+      }
+      XYNTRA_TRY(const TensorMap one, loaded_->device->tensor_map(tensor));
+      made.push_back(one);
+    }
+    return made;
   }
 
   Status add_fault_record(const ProgramStep& step, std::vector<std::uint64_t>& parameters) {

@@ -114,14 +114,25 @@ Status KernelEmitter::barrier_object(const kir::StmtNode& node) {
                (number.empty() ? "" : ", " + number));
   };
   switch (node.intrinsic) {
+<<<<<<< HEAD:src/codegen/ptx/units/exchanges.cpp
     case Intrinsic::MbarrierInit: code_.line("mbarrier.init.shared.b64 " + object + ", " + number); return {};
     case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return {};
     case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return {};
+=======
+    case Intrinsic::MbarrierInit:
+      code_.line("mbarrier.init.shared.b64 " + object + ", " + number);
+      // Copies and other blocks find it as it is now.
+      if (has_boxes_ || cluster_ > 1) code_.line("fence.mbarrier_init.release.cluster");
+      return;
+    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return;
+    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return;
+>>>>>>> clusters:src/codegen/ptx/exchanges.cpp
     default: break;
   }
   const std::string again = code_.fresh_label(), done = code_.fresh(Size::Predicate);
   code_.label(again);
-  code_.line("mbarrier.try_wait.parity.shared.b64 " + done + ", " + object + ", " + number);
+  const std::string of_whom = cluster_ > 1 ? ".acquire.cluster" : "";
+  code_.line("mbarrier.try_wait.parity" + of_whom + ".shared.b64 " + done + ", " + object + ", " + number);
   code_.line("@!" + done + " bra " + again);
   return {};
 }

@@ -27,7 +27,8 @@ bool lies_in_blocks(const kir::Buffer& buffer) {
 }
 
 bool finds_elements(const StmtNode& call, std::size_t operand) {
-  if (call.intrinsic == Intrinsic::AsyncCopy) return operand == 0;
+  if (call.intrinsic == Intrinsic::AsyncCopy || kir::copies_box(call.intrinsic)) return operand == 0;
+  if (kir::stores_box(call.intrinsic)) return operand == 1;
   return kir::is_warpgroup_multiply(call.intrinsic) && (operand == 1 || operand == 2);
 }
 

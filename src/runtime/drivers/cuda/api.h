@@ -105,6 +105,15 @@ struct CUlaunchConfig {
   unsigned attribute_count = 0;
 };
 
+struct alignas(64) CUtensorMap {
+  std::uint64_t opaque[16] = {};
+};
+enum CUtensorMapDataType : int { kMap8 = 0, kMap16 = 1, kMap32 = 2, kMap64 = 4 };  // unsigned ones
+enum CUtensorMapInterleave : int { kMapNotInterleaved = 0 };
+enum CUtensorMapSwizzle : int { kMapNotSwizzled = 0, kMapSwizzle128 = 3 };
+enum CUtensorMapL2promotion : int { kMapPromote128 = 2 };
+enum CUtensorMapOOBfill : int { kMapZeros = 0 };
+
 inline constexpr unsigned kStreamNonBlocking = 1;
 
 }  // namespace xyntra::cuda

@@ -32,6 +32,8 @@ Result<const Library*> open_library() {
 #define FUNCTION(name, symbol, ...)                                               \
   opened.name = reinterpret_cast<decltype(opened.name)>(::dlsym(handle, symbol)); \
   if (opened.name == nullptr) return no_cuda("the driver is too old, " + path + " has no function " symbol);
+#define OPTIONAL(name, symbol, ...) \
+  opened.name = reinterpret_cast<decltype(opened.name)>(::dlsym(handle, symbol));
 #include "runtime/drivers/cuda/api.def"
   int version = 0;
   if (opened.DriverGetVersion(&version) == kSuccess && version < kOldestVersion)

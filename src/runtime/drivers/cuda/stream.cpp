@@ -130,11 +130,13 @@ Status Stream::copy(const BufferRange& from, const Buffer& to, std::int64_t to_o
 
 // ---- work
 
-Status Stream::launch(const Function& function, const Grid& grid, std::span<const std::uint64_t> parameters) {
+Status Stream::launch(const Function& function, const Grid& grid, std::span<const std::uint64_t> parameters,
+                      std::span<const TensorMap> maps) {
   XYNTRA_CHECK_OK(ready());
   std::vector<void*> pointers;
   for (const std::uint64_t& parameter : parameters)
     pointers.push_back(const_cast<std::uint64_t*>(&parameter));
+  for (const TensorMap& map : maps) pointers.push_back(const_cast<std::uint64_t*>(map.words.data()));
   CUlaunchAttribute early;
   early.value.programmatic = 1;
   CUlaunchConfig config;
@@ -159,7 +161,7 @@ Result<Graph> Stream::capture(std::span<const Launch> launches) {
   XYNTRA_CHECK_OK(state.status(cuda.StreamBeginCapture(stream, kCaptureOfThread), "capturing launches"));
   Status launched;
   for (const Launch& one : launches) {
-    if (launched) launched = launch(one.function, one.grid, one.parameters);
+    if (launched) launched = launch(one.function, one.grid, one.parameters, one.maps);
   }
   CUgraph graph = nullptr;
   const CUresult ended = cuda.StreamEndCapture(stream, &graph);  // also where a launch failed
