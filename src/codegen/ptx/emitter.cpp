@@ -357,6 +357,7 @@ struct LineRow {
 constexpr LineRow kLines[] = {
     {kir::Intrinsic::AsyncCommit, "cp.async.commit_group"},
     {kir::Intrinsic::AsyncWait, "cp.async.wait_group ", true},
+    {kir::Intrinsic::AsyncStoreWait, "cp.async.bulk.wait_group 0"},
     {kir::Intrinsic::AsyncFence, "fence.proxy.async.shared::cta"},
     {kir::Intrinsic::WarpgroupFence, "wgmma.fence.sync.aligned"},
     {kir::Intrinsic::WarpgroupCommit, "wgmma.commit_group.sync.aligned"},
@@ -372,67 +373,13 @@ Status KernelEmitter::call(const StmtNode& node) {
     if (threads_ > 1) code_.line("bar.sync 0");
     return {};
   }
-<<<<<<< HEAD
   if (kir::is_atomic(node.intrinsic)) return atomic_update(node);
+  if (kir::copies_box(node.intrinsic)) return copy_box(node);
+  if (kir::stores_box(node.intrinsic)) return store_box(node);
   if (const LineRow* row = std::ranges::find(kLines, node.intrinsic, &LineRow::intrinsic);
       row != std::end(kLines)) {
     code_.line(row->line + (row->has_number ? std::to_string(node.operands[0].value->int_value) : ""));
     return {};
-=======
-  switch (node.intrinsic) {
-    case kir::Intrinsic::NamedBarrier:
-      begin_statement(node);
-      code_.line("bar.sync " + position(node.operands[0].value) + ", " +
-                 std::to_string(node.operands[1].value->int_value));
-      return {};
-    case kir::Intrinsic::ShuffleXor:
-    case kir::Intrinsic::ShuffleIdx:
-    case kir::Intrinsic::ShuffleDown: return shuffle(node);
-    case kir::Intrinsic::VoteAny:
-    case kir::Intrinsic::VoteAll:
-    case kir::Intrinsic::Ballot: return vote(node);
-    case kir::Intrinsic::AsyncCopy: return async_copy(node);
-    case kir::Intrinsic::AsyncCommit: code_.line("cp.async.commit_group"); return {};
-    case kir::Intrinsic::AsyncWait:
-      code_.line("cp.async.wait_group " + std::to_string(node.operands[0].value->int_value));
-      return {};
-    case kir::Intrinsic::LoadFragment:
-    case kir::Intrinsic::LoadFragmentTransposed: return load_fragment(node);
-    case kir::Intrinsic::WarpMultiplyBf16:
-    case kir::Intrinsic::WarpMultiplyF16:
-    case kir::Intrinsic::WarpMultiplyTf32:
-    case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
-    case kir::Intrinsic::RoundWordsBf16:
-    case kir::Intrinsic::RoundWordsF16: return round_words(node);
-    case kir::Intrinsic::RoundWordsTf32: return round_words_tf32(node);
-    case kir::Intrinsic::AtomicAdd:
-    case kir::Intrinsic::AtomicMin:
-    case kir::Intrinsic::AtomicMax:
-    case kir::Intrinsic::AtomicAnd:
-    case kir::Intrinsic::AtomicOr: atomic_update(node); return {};
-    case kir::Intrinsic::MbarrierInit:
-    case kir::Intrinsic::MbarrierArrive:
-    case kir::Intrinsic::MbarrierExpect:
-    case kir::Intrinsic::MbarrierWait: barrier_object(node); return {};
-    case kir::Intrinsic::SetRegisters: {
-      const std::int64_t count = node.operands[0].value->int_value;
-      code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") +
-                 ".sync.aligned.u32 " + std::to_string(count));
-      return {};
-    }
-    case kir::Intrinsic::AsyncFence: code_.line("fence.proxy.async.shared::cta"); return {};
-    case kir::Intrinsic::WarpgroupFence: code_.line("wgmma.fence.sync.aligned"); return {};
-    case kir::Intrinsic::WarpgroupCommit: code_.line("wgmma.commit_group.sync.aligned"); return {};
-    case kir::Intrinsic::WarpgroupWait:
-      code_.line("wgmma.wait_group.sync.aligned " + std::to_string(node.operands[0].value->int_value));
-      return {};
-    case kir::Intrinsic::WarpgroupMultiply:
-    case kir::Intrinsic::WarpgroupMultiplyTurned: return warpgroup_multiply(node);
-    case kir::Intrinsic::WarpgroupMultiplyRs:
-    case kir::Intrinsic::WarpgroupMultiplyRsTurned: return warpgroup_multiply_rs(node);
-    case kir::Intrinsic::AsyncStoreWait: code_.line("cp.async.bulk.wait_group 0"); return {};
-    default: return call_in_cluster(node);
->>>>>>> clusters
   }
   struct Row {
     Intrinsic intrinsic;
@@ -463,6 +410,10 @@ Status KernelEmitter::call(const StmtNode& node) {
       {Intrinsic::MbarrierArrive, &KernelEmitter::barrier_object},
       {Intrinsic::MbarrierExpect, &KernelEmitter::barrier_object},
       {Intrinsic::MbarrierWait, &KernelEmitter::barrier_object},
+      {Intrinsic::ClusterBarrier, &KernelEmitter::cluster_barrier},
+      {Intrinsic::ClusterLoad, &KernelEmitter::cluster_move},
+      {Intrinsic::ClusterStore, &KernelEmitter::cluster_move},
+      {Intrinsic::ClusterArrive, &KernelEmitter::cluster_arrive},
       {Intrinsic::SetRegisters, &KernelEmitter::set_registers},
       {Intrinsic::WarpgroupMultiply, &KernelEmitter::warpgroup_multiply},
       {Intrinsic::WarpgroupMultiplyTurned, &KernelEmitter::warpgroup_multiply},

@@ -68,7 +68,8 @@ class KernelEmitter : codegen::GuardedExpressions<std::string>, codegen::Stateme
   // clusters.cpp
   kir::Stmt inside_cluster(const kir::Stmt& body, std::vector<kir::VarId>& grid);
   std::string cluster_directive(std::size_t phase) const;
-  Status call_in_cluster(const kir::StmtNode& node);
+  Status cluster_barrier(const kir::StmtNode& node);
+  Status cluster_arrive(const kir::StmtNode& node);
   Status cluster_move(const kir::StmtNode& node);
   template <class Body>
   void in_block(kir::BufferId buffer, const te::Expr& rank, Body body);
@@ -154,15 +155,10 @@ class KernelEmitter : codegen::GuardedExpressions<std::string>, codegen::Stateme
   std::string end_;  // label
   std::int64_t threads_ = 1;
   bool waits_ = false;  // for what was launched before, yet
-<<<<<<< HEAD
-  bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
-=======
   std::map<std::size_t, std::string> map_addresses_;  // registers of tensor maps, of the phase
   std::vector<std::int64_t> clusters_;  // by phase: blocks of a cluster; 0: none
   std::int64_t cluster_ = 1;  // of the phase
   bool has_boxes_ = false, has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
-  std::int64_t statements_ = 0;
->>>>>>> clusters
 };
 
 }  // namespace xyntra::ptx

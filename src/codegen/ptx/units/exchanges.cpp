@@ -114,19 +114,13 @@ Status KernelEmitter::barrier_object(const kir::StmtNode& node) {
                (number.empty() ? "" : ", " + number));
   };
   switch (node.intrinsic) {
-<<<<<<< HEAD:src/codegen/ptx/units/exchanges.cpp
-    case Intrinsic::MbarrierInit: code_.line("mbarrier.init.shared.b64 " + object + ", " + number); return {};
-    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return {};
-    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return {};
-=======
     case Intrinsic::MbarrierInit:
       code_.line("mbarrier.init.shared.b64 " + object + ", " + number);
       // Copies and other blocks find it as it is now.
       if (has_boxes_ || cluster_ > 1) code_.line("fence.mbarrier_init.release.cluster");
-      return;
-    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return;
-    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return;
->>>>>>> clusters:src/codegen/ptx/exchanges.cpp
+      return {};
+    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return {};
+    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return {};
     default: break;
   }
   const std::string again = code_.fresh_label(), done = code_.fresh(Size::Predicate);

@@ -61,28 +61,20 @@ Status KernelEmitter::cluster_move(const kir::StmtNode& node) {
   return {};
 }
 
-Status KernelEmitter::call_in_cluster(const kir::StmtNode& node) {
-  switch (node.intrinsic) {
-    case Intrinsic::ClusterBarrier:
-      code_.line("barrier.cluster.arrive.release.aligned");
-      code_.line("barrier.cluster.wait.acquire.aligned");
-      return {};
-    case Intrinsic::ClusterLoad:
-    case Intrinsic::ClusterStore: return cluster_move(node);
-    case Intrinsic::ClusterArrive: {
-      begin_statement(node);
-      const kir::Operand& at = node.operands[0];
-      in_block(at.buffer, node.operands[1].value, [&] {
-        code_.line("mbarrier.arrive.release.cluster.shared::cluster.b64 _, " +
-                   place(at.buffer, analysis_.access(at).flat));
-      });
-      return {};
-    }
-    default: break;
-  }
-  if (kir::copies_box(node.intrinsic)) return copy_box(node);
-  if (kir::stores_box(node.intrinsic)) return store_box(node);
-  return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
+Status KernelEmitter::cluster_arrive(const kir::StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand& at = node.operands[0];
+  in_block(at.buffer, node.operands[1].value, [&] {
+    code_.line("mbarrier.arrive.release.cluster.shared::cluster.b64 _, " +
+               place(at.buffer, analysis_.access(at).flat));
+  });
+  return {};
+}
+
+Status KernelEmitter::cluster_barrier(const kir::StmtNode& /*node*/) {
+  code_.line("barrier.cluster.arrive.release.aligned");
+  code_.line("barrier.cluster.wait.acquire.aligned");
+  return {};
 }
 
 }  // namespace xyntra::ptx

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "codegen/ptx/emitter.h"
-#include "codegen/ptx/swizzled.h"
+#include "codegen/ptx/units/swizzled.h"
 #include "kir/intrinsics.h"
 
 namespace xyntra::ptx {
