@@ -60,6 +60,7 @@ class Approximation {
       case ExprOp::Exp2:
       case ExprOp::Sigmoid: refuse_if(any); return true;
       case ExprOp::Load: refuse_if(any); return held_.contains(node.buffer);
+      case ExprOp::IsNan: return false;  // what is approximate is NaN where the exact number is
       case ExprOp::Select: refuse_if(operands[0]); return any;
       case ExprOp::Cast: refuse_if(any && !is_float(node.dtype)); return any;
       case ExprOp::Mul:

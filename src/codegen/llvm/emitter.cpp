@@ -181,6 +181,7 @@ Status KernelEmitter::loop(const StmtNode& node) {
   const bool constant = extent.is_constant();
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread:
       if (!extent.is(1) && kir::has_barrier(body)) return unsupported("threads that wait for one another");
       return serial_loop(node, extent);

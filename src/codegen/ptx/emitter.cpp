@@ -236,6 +236,7 @@ void KernelEmitter::before(const StmtNode& statement) {
 Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
     case LoopKind::Unrolled: return written_out(node);
     case LoopKind::Vector: return lanes(node);
@@ -389,6 +390,9 @@ Status KernelEmitter::call(const StmtNode& node) {
       {Intrinsic::WarpMultiplyF16, &KernelEmitter::warp_multiply},
       {Intrinsic::WarpMultiplyTf32, &KernelEmitter::warp_multiply},
       {Intrinsic::WarpMultiplyI8, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyU8, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyU8I8, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyI8U8, &KernelEmitter::warp_multiply},
       {Intrinsic::RoundWordsBf16, &KernelEmitter::round_words},
       {Intrinsic::RoundWordsF16, &KernelEmitter::round_words},
       {Intrinsic::RoundWordsTf32, &KernelEmitter::round_words_tf32},

@@ -40,6 +40,7 @@ Dim iterations_of(const kir::Kernel& kernel, const kir::Stmt& given) {
     case LoopKind::Unrolled:
     case LoopKind::Vector: return extent * iterations;
     case LoopKind::Grid:
+    case LoopKind::Cluster:
     case LoopKind::Thread: return iterations;
   }
   return iterations;
@@ -311,6 +312,7 @@ Status KernelEmitter::shuffle(const StmtNode& node) {
 Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
     case LoopKind::Unrolled: return unrolled(node);
     case LoopKind::Vector: return lanes(node);

@@ -165,8 +165,13 @@ class AttentionReader {
     const Expr a = told(last.body->operands[0]), b = told(last.body->operands[1]);
     const bool second = te::variables_of(a).count(column) == 0;
     made_.column = column;
-    const Expr weight = unrounded(second ? a : b);
-    if (made_.rounded && !kinds_.rounded_weights) return false;
+    Expr weight = unrounded(second ? a : b);
+    if (const Expr guarded = te::guarded_weight(weight); guarded.defined()) {
+      made_.guarded = true;
+      weight = unrounded(guarded);
+    }
+    if ((made_.rounded && !kinds_.rounded_weights) || (made_.guarded && !kinds_.guarded_weights))
+      return false;
     made_.value = second ? b : a;
     made_.result = last.finish.defined() ? told(last.finish) : Expr::accumulator(last.body.dtype());
     made_.target = last.target;

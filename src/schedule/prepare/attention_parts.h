@@ -20,6 +20,7 @@ struct AttentionParts {
   te::Reducer maximum = te::Reducer::Max;  // of the scores: or Largest
   te::Expr value;
   std::optional<DType> rounded;  // what weights are rounded to before they are multiplied
+  bool guarded = false;  // whether weights count for nothing where they are NaN
   te::Expr divisor;  // with the accumulator for the sum of exponents
   te::Expr result;  // with the accumulator for the weighted sum, and loads of `sum`
   te::BufferId weights;  // exponents
@@ -31,6 +32,7 @@ struct AttentionParts {
 // What a lowering takes beside the plain form.
 struct AttentionKinds {
   bool rounded_weights = false;
+  bool guarded_weights = false;
   bool one_query = false;  // `query` is not valid then
 };
 // Nothing where the stages are of another form.

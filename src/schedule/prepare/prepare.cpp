@@ -9,7 +9,9 @@
 #include "schedule/contraction/contraction_tiling.h"
 #include "schedule/contraction/tile_form.h"
 #include "schedule/prepare/pack_operand.h"
+#include "schedule/prepare/softmax_stages.h"
 #include "te/compose/compose.h"
+#include "te/masked_rows.h"
 #include "te/match.h"
 
 namespace xyntra {
@@ -378,6 +380,24 @@ Expr uncast(Expr expr) {
   return expr;
 }
 
+// A weight as it is before it is rounded, and replaced where it is NaN.
+struct Weight {
+  Expr expr;
+  bool guarded = false;
+};
+Weight plain_weight(const Expr& expr) {
+  const Expr rounded = uncast(expr), weight = te::guarded_weight(rounded);
+  return weight.defined() ? Weight{uncast(weight), true} : Weight{rounded};
+}
+
+// Whether a quotient is an exponent of a softmax by the sum of them all.
+bool is_share_of_exponents(const Formula& formula, const Expr& quotient) {
+  const Expr &exponent = quotient->operands[0], &sum = quotient->operands[1];
+  if (exponent->op != ExprOp::Load || sum->op != ExprOp::Load) return false;
+  const auto writer = std::ranges::find(formula.stages, sum->buffer, &Stage::target);
+  return writer != formula.stages.end() && adds_exponents(formula, *writer, exponent->buffer);
+}
+
 // The first part of an expression that is `part` under other loops.
 Expr find_renamed(const Expr& part, const Expr& root, std::map<VarId, VarId>& loops) {
   std::vector<Expr> waiting{root};
@@ -456,20 +476,20 @@ Formula share_heavy_parts(const Formula& formula, const Sharing& sharing) {
   return shared;
 }
 
-Formula divide_at_the_end(const Formula& formula) {
+Formula divide_at_the_end(const Formula& formula, GuardedWeights guarded) {
   Formula made = formula;
   for (std::size_t s = 0; s + 1 < made.stages.size(); ++s) {
     const Stage weights = made.stages[s];
-    bool divides = weights.kind == Stage::Kind::MapReduce && weights.reduction.empty() &&
-                   uncast(weights.body)->op == ExprOp::Div && is_float(weights.body.dtype()) &&
+    const bool is_weight = weights.kind == Stage::Kind::MapReduce && weights.reduction.empty();
+    if (!is_weight) continue;
+    const auto [quotient, guarded_there] = plain_weight(weights.body);
+    bool divides = quotient->op == ExprOp::Div && is_float(weights.body.dtype()) &&
                    made.buffer(weights.target).role == BufferRole::Temporary &&
                    made.buffer(weights.target).dtype == weights.body.dtype();
     if (!divides) continue;
     std::vector<std::size_t> reads;  // by which stage
     for (std::size_t later = 0; later < made.stages.size(); ++later) {
-      te::for_each_node(made.stages[later], [&](const ExprNode& node) {
-        if (te::is_load(node) && node.buffer == weights.target) reads.push_back(later);
-      });
+      if (te::reads(made.stages[later], weights.target)) reads.push_back(later);
     }
     if (reads.size() != 1 || reads[0] <= s) continue;
     Stage& sum = made.stages[reads[0]];
@@ -478,8 +498,13 @@ Formula divide_at_the_end(const Formula& formula) {
     if (!products) continue;
     for (std::size_t side = 0; side < 2; ++side) {
       const Expr factor = sum.body->operands[side], other = sum.body->operands[1 - side];
-      const Expr load = uncast(factor), quotient = uncast(weights.body);
-      if (load->op != ExprOp::Load || load->buffer != weights.target) continue;
+      const auto [load, guarded_here] = plain_weight(factor);
+      if (load->op != ExprOp::Load || load->buffer != weights.target ||
+          te::reads(other, weights.target) ||
+          (sum.finish.defined() && te::reads(sum.finish, weights.target)))
+        continue;
+      const bool guards = guarded_there || guarded_here;
+      if (guards && (guarded == GuardedWeights::Stay || !is_share_of_exponents(made, quotient))) continue;
       te::Substitution at;
       std::vector<Expr> index = te::index_of(*load);
       bool plain = index.size() == weights.store.size();
@@ -491,6 +516,7 @@ Formula divide_at_the_end(const Formula& formula) {
       plain = plain && at.size() == weights.axes.size();
       if (!plain) continue;
       Expr divisor = te::substituted(quotient->operands[1], at);
+      if (guards) divisor = te::divisor_of_guarded(divisor);
       std::set<VarId> used = te::variables_of(divisor);
       bool outside = std::none_of(sum.reduction.begin(), sum.reduction.end(),
                                   [&](VarId k) { return used.count(k) != 0; });

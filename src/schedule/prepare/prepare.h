@@ -26,8 +26,10 @@ te::Formula share_heavy_parts(const te::Formula& formula, const Sharing& sharing
 
 // Weights that are divided by their sum and then summed: divided at the end, once for each result.
 //   y[i, k] = e[i, k] / s[i]; o[i, n] = sum(k) y[i, k] * v[k, n]        o[i, n] = (sum(k) e[i, k] * v[k, n]) / s[i]
-// It rounds in another order. Roundings of the weights on the way stay: they are then of e.
-te::Formula divide_at_the_end(const te::Formula& formula);
+// It rounds in another order. Roundings of the weights on the way stay: they are then of e. So does what replaces NaN by zero
+// (te/masked_rows.h), for those who take such weights.
+enum class GuardedWeights : std::uint8_t { Stay, Divided };
+te::Formula divide_at_the_end(const te::Formula& formula, GuardedWeights guarded = GuardedWeights::Stay);
 
 // Windows of what is computed element by element: each element made once, though several windows take it in.
 te::Formula pack_windows(const te::Formula& formula, const SymbolBindings& nominal);

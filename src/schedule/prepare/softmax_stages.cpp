@@ -97,6 +97,21 @@ const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
 
 }  // namespace
 
+bool adds_exponents(const Formula& formula, const Stage& sum, BufferId exponents) {
+  const bool adds = sum.kind == Stage::Kind::MapReduce && is_plain_sum(sum) &&
+                    sum.body->op == ExprOp::Load && sum.body->buffer == exponents;
+  if (!adds) return false;
+  // Some stages name the only place of a dimension, others go over it.
+  Formula plain = formula;
+  te::Substitution ones;
+  for (std::uint32_t v = 0; v < formula.variables.size(); ++v) {
+    if (formula.variables[v].extent.is(1)) ones[v] = Expr::index(0);
+  }
+  for (Stage& stage : plain.stages) stage.body = te::substituted(stage.body, ones);
+  const auto place = static_cast<std::size_t>(&sum - formula.stages.data());
+  return largest_of_exponents(plain, plain.stages[place]) != nullptr;
+}
+
 Formula multiply_by_inverses(const Formula& formula) {
   Formula made = formula;
   for (Stage& sum : made.stages) {

@@ -7,6 +7,9 @@
 
 namespace xyntra {
 
+// Whether a stage adds up exponents less their maximum, elements of the buffer: they and their sum are numbers, or the sum is NaN.
+bool adds_exponents(const te::Formula& formula, const te::Stage& sum, te::BufferId exponents);
+
 // Elements that are divided by a sum of exponents: multiplied by what one division makes of it.
 //   m = max(k) x[k]; s = sum(k) exp(x[k] - m); y[k] = e[k] / s             r = 1 / sum(k) exp(x[k] - m); y[k] = e[k] * r
 // The largest exponent is exp(0), so the sum is at least 1 and its inverse no less a number than it is. It rounds once more.

@@ -6,6 +6,7 @@
 
 #include "lower/lowering.h"
 #include "schedule/prepare/attention_parts.h"
+#include "te/masked_rows.h"
 
 namespace xyntra {
 
@@ -27,6 +28,11 @@ class AttentionTerms {
   kir::Stmt stored(const te::Expr& query, const te::Expr& column, const te::Expr& sum,
                    const te::Expr& divisor) const;
   te::Expr larger(const te::Expr& a, const te::Expr& b) const { return combined(parts_.maximum, a, b); }
+  // A weight, or a factor that corrects weighted sums: where it is NaN it counts for nothing, if the model says so. Sums of
+  // weights find it all the same.
+  te::Expr counted(const te::Expr& weight) const {
+    return parts_.guarded ? te::zero_for_nan(weight) : weight;
+  }
   static te::Expr lowest();
 
  private:

@@ -18,7 +18,7 @@
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/product_sides.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 
@@ -365,7 +365,8 @@ class AttentionInGroups {
   Stmt take_next(const Expr& r) {
     const Expr next = load(next_, {r}), zero = Expr::number(DType::F32, 0);
     return Stmt::block({Stmt::store(shift_, {r}, te::select(te::equal(next, lowest()), zero, next)),
-                        Stmt::store(again_, {r}, te::exp(load(most_, {r}) - load(shift_, {r})))});
+                        Stmt::store(again_, {r},
+                                    terms_.counted(te::exp(load(most_, {r}) - load(shift_, {r}))))});
   }
 
   // Exponents, their sums, and the weights for all threads to see.
@@ -381,7 +382,8 @@ class AttentionInGroups {
           total_, {r},
           te::fma(load(total_, {r}), load(again_, {r}), (score(0) + score(1)) + (score(2) + score(3)))));
       for (std::int64_t c = 0; c < kLanes; ++c)
-        body.push_back(Stmt::store(weight_tile_, {weight(key(Expr::index(c))), row(r)}, score(c)));
+        body.push_back(
+            Stmt::store(weight_tile_, {weight(key(Expr::index(c))), row(r)}, terms_.counted(score(c))));
       return Stmt::block(std::move(body));
     });
   }
@@ -515,7 +517,7 @@ class AttentionInGroups {
 
 Stmt lower_attention_in_groups(Lowering& lowering, const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact) return {};
-  const std::optional<AttentionParts> parts = attention_parts(lowering.formula());
+  const std::optional<AttentionParts> parts = attention_parts(lowering.formula(), {.guarded_weights = true});
   return parts ? AttentionInGroups(lowering, *parts).run() : Stmt();
 }
 

@@ -254,7 +254,8 @@ class KeySplits {
       sum = sum.defined() ? sum + weight : weight;
     }
     return Stmt::block({set(next_, largest), set(shift_, not_infinite(get(next_))),
-                        set(again_, te::exp(get(most_) - get(shift_))), set(most_, get(next_)),
+                        set(again_, terms_.counted(te::exp(get(most_) - get(shift_)))),
+                        set(most_, get(next_)),
                         unrolled("u", kTurn,
                                  [&](const Expr& u) {
                                    return Stmt::store(weights_, {u},
@@ -264,7 +265,7 @@ class KeySplits {
                         elements(parts_.column, [&](const Expr& i, const Expr& l, const Expr&) {
                           Expr made = f32_at(results_, {i, l}) * get(again_);
                           for (std::int64_t u = 0; u < kTurn; ++u)
-                            made = te::fma(f32_at(weights_, {Expr::index(u)}),
+                            made = te::fma(terms_.counted(f32_at(weights_, {Expr::index(u)})),
                                            f32_at(value_elements_, {Expr::index(u), i, l}), made);
                           return Stmt::store(results_, {i, l}, made);
                         })});
@@ -293,7 +294,7 @@ class KeySplits {
     });
     const VarId r = lowering_.loop("r", down_);
     const Expr row = Expr::variable(r);
-    Stmt add = Stmt::block({set(again_, te::exp(most_of(row) - get(shift_))),
+    Stmt add = Stmt::block({set(again_, terms_.counted(te::exp(most_of(row) - get(shift_)))),
                             set(total_, te::fma(total_of(row), get(again_), get(total_))),
                             elements(parts_.column, [&](const Expr& i, const Expr& l, const Expr& at) {
                               return Stmt::store(results_, {i, l},
@@ -365,7 +366,7 @@ class KeySplits {
       all = te::fma(number_of_part(1, Expr::index(s)), f32_at(factors, {Expr::index(s)}), all);
     }
     Stmt factor = unrolled("z", splits_, [&](const Expr& s) {
-      return Stmt::store(factors, {s}, te::exp(number_of_part(0, s) - get(shift)));
+      return Stmt::store(factors, {s}, terms_.counted(te::exp(number_of_part(0, s) - get(shift))));
     });
     Stmt added = each(LoopKind::Vector, "l", lanes_, [&](const Expr& l) {
       Expr sum = zero();
@@ -402,9 +403,10 @@ class KeySplits {
 }  // namespace
 
 Stmt lower_key_splits(Lowering& lowering, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact || warp_threads(lowering.target()) == 0) return {};
+  if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return {};
   const std::optional<AttentionParts> parts =
-      attention_parts(lowering.formula(), {.rounded_weights = true, .one_query = true});
+      attention_parts(lowering.formula(),
+                      {.rounded_weights = true, .guarded_weights = true, .one_query = true});
   return parts ? KeySplits(lowering, *parts).run() : Stmt();
 }
 

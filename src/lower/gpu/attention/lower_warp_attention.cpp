@@ -26,7 +26,9 @@ using te::VarId;
 
 namespace {
 
-constexpr std::int64_t kMostDepth = 128;  // whose results and queries fit into registers
+constexpr std::int64_t kMostDepth = 256;  // whose results fit into registers
+constexpr std::int64_t kMostHeld = 128;  // whose queries fit there as well
+constexpr std::int64_t kPairsAtOnce = 8;  // of columns, whose values are in registers
 constexpr std::int64_t kHalves = 2;  // rows of a thread
 constexpr std::int64_t kRowThreads = 4;
 constexpr std::int64_t kFewestAlone = 64;  // queries, where threads convert what they copy
@@ -81,13 +83,22 @@ class WarpAttention {
     std::int64_t heads = 1;
     for (VarId row : parts_.rows) heads *= lowering_.size(lowering_.formula().variable(row).extent);
     auto workgroups = [&] { return heads * ((queries + query_block_ - 1) / query_block_); };
+    if (std::max(depth(), columns()) > kMostHeld) key_block_ = 32;
+    while (query_block_ > kFewestAlone && shared_bytes() > lowering_.target().group_shared_bytes)
+      query_block_ /= 2;
     // What passes through registers on its way takes more of them the fewer warps there are.
     const std::int64_t fewest = key_tiles_.copied() && value_tiles_.copied() ? kFragmentRows : kFewestAlone;
     while (query_block_ > fewest && workgroups() < lowering_.target().cores) query_block_ /= 2;
-    if (keys <= key_block_ / 2) key_block_ /= 2;
+    if (keys <= key_block_ / 2 && key_block_ > 32) key_block_ /= 2;
     query_block_ = lowering_.forms().knob("query_block", query_block_);
     key_block_ = lowering_.forms().knob("key_block", key_block_);
   }
+
+  std::int64_t shared_bytes() const {
+    return 2 * (query_block_ * (depth() + kRowPadding) +
+                kStages * key_block_ * (depth() + columns() + 2 * kRowPadding));
+  }
+  bool holds_queries() const { return depth() <= kMostHeld; }
 
   void make_buffers() {
     auto own = [this](const char* name, DType dtype, Shape shape) {
@@ -105,14 +116,13 @@ class WarpAttention {
     query_tiles_.place("q", tile(depth(), 1), query_block_, first_, {}, thread_, terms_.bound());
     key_tiles_.place("k", tile(key_block_, kStages), depth(), none, {}, thread_, terms_.bound());
     value_tiles_.place("v", tile(key_block_, kStages), columns(), none, {}, thread_, terms_.bound());
-    query_ = own("qf", DType::U32, {depth() / kFragmentDepth, 4});
+    query_ = own("qf", DType::U32, {holds_queries() ? depth() / kFragmentDepth : 1, 4});
     scores_ = own("s", DType::F32, {score_fragments(), 4});
     weights_ = own("p", DType::F32, {score_fragments(), 4});
     results_ = own("o", DType::F32, {result_fragments(), 4});
     most_ = own("m", DType::F32, {kHalves});
     next_ = own("n", DType::F32, {kHalves});
     total_ = own("t", DType::F32, {kHalves});
-    other_ = own("e", DType::F32, {1});
   }
 
   // ---- small words
@@ -185,20 +195,23 @@ class WarpAttention {
     });
   }
 
+  // Those of longer heads are brought from shared memory as often as they are multiplied.
   Stmt bring_queries() {
+    if (!holds_queries()) return Stmt::block({});
+    return unrolled("s", depth() / kFragmentDepth, [&](const Expr& s) { return queries_to(s, s); });
+  }
+  Stmt queries_to(const Expr& place, const Expr& s) {
     const Expr none = Expr::index(0);
-    return unrolled("s", depth() / kFragmentDepth, [&](const Expr& s) {
-      return query_tiles_.load({query_, {s, none}, {}}, none, first_of_warp(), times(s, kFragmentDepth),
-                               lane(), false);
-    });
+    return query_tiles_.load({query_, {place, none}, {}}, none, first_of_warp(), times(s, kFragmentDepth),
+                             lane(), false);
   }
 
-  // c += a * b for two neighbouring columns of fragments.
-  Stmt multiply(BufferId sums, const Expr& pair, const kir::Operand& a, BufferId b) {
+  // c += a * b for two neighbouring columns of fragments, b being at a place of its own.
+  Stmt multiply(BufferId sums, const Expr& pair, const Expr& place, const kir::Operand& a, BufferId b) {
     const Expr none = Expr::index(0);
     return unrolled("h", 2, [&](const Expr& h) {
       return Stmt::call(is_f16() ? Intrinsic::WarpMultiplyF16 : Intrinsic::WarpMultiplyBf16,
-                        {{sums, {times(pair, 2) + h, none}, {}}, a, {b, {pair, times(h, 2)}, {}}});
+                        {{sums, {times(pair, 2) + h, none}, {}}, a, {b, {place, times(h, 2)}, {}}});
     });
   }
 
@@ -215,9 +228,11 @@ class WarpAttention {
         return key_tiles_.load({keys, {j, none}, {}}, slot, times(s, kFragmentDepth),
                                times(j, 2 * kFragmentColumns), lane(), false, true);
       });
-      return Stmt::block({brought, unrolled("j", pairs, [&](const Expr& j) {
-                            return multiply(scores_, j, {query_, {s, none}, {}}, keys);
-                          })});
+      const Expr place = holds_queries() ? s : none;
+      Stmt products = unrolled("j", pairs, [&](const Expr& j) {
+        return multiply(scores_, j, j, {query_, {place, none}, {}}, keys);
+      });
+      return Stmt::block({holds_queries() ? Stmt::block({}) : queries_to(none, s), brought, products});
     });
     return Stmt::block({zero, sums});
   }
@@ -252,17 +267,19 @@ class WarpAttention {
     });
   }
 
-  // What all threads of a row have, as one of them puts it together with another.
+  // What all threads of a row have, as one of them puts it together with another. Maxima are exact, sums may be approximate: what
+  // threads get of each other has a place of its own for either.
   template <class Combine>
   Stmt exchanged(BufferId held, const Expr& half, Combine combine) {
     const Expr none = Expr::index(0);
+    const BufferId other = lowering_.scratch("e", DType::F32, {1}, Scope::Register);
     std::vector<Stmt> steps;
     for (std::int64_t mask = 1; mask < kRowThreads; mask *= 2) {
       steps.push_back(Stmt::call(Intrinsic::ShuffleXor,
-                                 {{other_, {none}, {}}, {held, {half}, {}}, {{}, {}, Expr::index(mask)}}));
+                                 {{other, {none}, {}}, {held, {half}, {}}, {{}, {}, Expr::index(mask)}}));
       const Expr is_lower =
           te::equal(te::mod(te::floor_div(lane(), Expr::index(mask)), Expr::index(2)), Expr::index(0));
-      const Expr own = f32_at(held, {half}), their = f32_at(other_, {none});
+      const Expr own = f32_at(held, {half}), their = f32_at(other, {none});
       steps.push_back(Stmt::store(
           held, {half}, combine(te::select(is_lower, own, their), te::select(is_lower, their, own))));
     }
@@ -292,6 +309,11 @@ class WarpAttention {
       Stmt sums = each_pair(score_fragments(), half, [&](const Expr& j, const Expr& e, const Expr& v) {
         return Stmt::store(sum, {v}, f32_at(sum, {v}) + f32_at(weights_, {j, e}));
       });
+      Stmt counted = Stmt::block({});
+      if (parts_.guarded)
+        counted = each_pair(score_fragments(), half, [&](const Expr& j, const Expr& e, const Expr&) {
+          return Stmt::store(weights_, {j, e}, terms_.counted(f32_at(weights_, {j, e})));
+        });
       Stmt corrected = each_pair(result_fragments(), half, [&](const Expr& j, const Expr& e, const Expr&) {
         return Stmt::store(results_, {j, e}, f32_at(results_, {j, e}) * f32_at(again, {none}));
       });
@@ -299,31 +321,38 @@ class WarpAttention {
           {Stmt::store(next_, {half}, f32_at(most_, {half})), largest,
            exchanged(next_, half, [&](const Expr& a, const Expr& b) { return terms_.larger(a, b); }),
            Stmt::store(shift, {none}, te::select(te::equal(next, AttentionTerms::lowest()), zero, next)),
-           Stmt::store(again, {none}, te::exp(f32_at(most_, {half}) - f32_at(shift, {none}))),
+           Stmt::store(again, {none}, terms_.counted(te::exp(f32_at(most_, {half}) - f32_at(shift, {none})))),
            Stmt::store(most_, {half}, next), weights, Stmt::store(sum, {none}, zero),
            Stmt::store(sum, {Expr::index(1)}, zero), sums,
            Stmt::store(total_, {half},
                        te::fma(f32_at(total_, {half}), f32_at(again, {none}),
                                f32_at(sum, {none}) + f32_at(sum, {Expr::index(1)}))),
-           corrected});
+           counted, corrected});
     });
   }
 
   Stmt multiply_values(const Expr& slot) {
     const Expr none = Expr::index(0);
     const std::int64_t pairs = result_fragments() / 2;
+    std::int64_t at_once = std::min(pairs, kPairsAtOnce);
+    while (pairs % at_once != 0) --at_once;
     const BufferId weights = lowering_.scratch("wf", DType::U32, {4}, Scope::Register);
-    const BufferId values = lowering_.scratch("vf", DType::U32, {pairs, 4}, Scope::Register);
+    const BufferId values = lowering_.scratch("vf", DType::U32, {at_once, 4}, Scope::Register);
     return unrolled("s", key_block_ / kFragmentDepth, [&](const Expr& s) {
       Stmt rounded = Stmt::call(is_f16() ? Intrinsic::RoundWordsF16 : Intrinsic::RoundWordsBf16,
                                 {{weights, {none}, {}}, {weights_, {times(s, 2), none}, {}}});
-      Stmt brought = unrolled("j", pairs, [&](const Expr& j) {
-        return value_tiles_.load({values, {j, none}, {}}, slot, times(j, 2 * kFragmentColumns),
-                                 times(s, kFragmentDepth), lane(), true);
-      });
-      return Stmt::block({rounded, brought, unrolled("j", pairs, [&](const Expr& j) {
-                            return multiply(results_, j, {weights, {none}, {}}, values);
-                          })});
+      auto some = [&](const Expr& first) {
+        Stmt brought = unrolled("j", at_once, [&](const Expr& j) {
+          return value_tiles_.load({values, {j, none}, {}}, slot, times(first + j, 2 * kFragmentColumns),
+                                   times(s, kFragmentDepth), lane(), true);
+        });
+        return Stmt::block({brought, unrolled("j", at_once, [&](const Expr& j) {
+                              return multiply(results_, first + j, j, {weights, {none}, {}}, values);
+                            })});
+      };
+      if (pairs == at_once) return Stmt::block({rounded, some(none)});
+      return Stmt::block({rounded, unrolled("i", pairs / at_once,
+                                            [&](const Expr& i) { return some(times(i, at_once)); })});
     });
   }
 
@@ -354,7 +383,7 @@ class WarpAttention {
   std::int64_t query_block_ = 128, key_block_ = 64;
   VarId thread_;
   Expr first_;  // query of the workgroup
-  BufferId query_, scores_, weights_, results_, most_, next_, total_, other_;
+  BufferId query_, scores_, weights_, results_, most_, next_, total_;
   bool failed_ = false;  // something must look at its indices
 };
 
@@ -377,8 +406,9 @@ bool is_for_units(const Lowering& lowering, const AttentionParts& parts) {
 }  // namespace
 
 Stmt lower_warp_attention(Lowering& lowering, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact || lowering.target().kind != TargetKind::Gpu) return {};
-  const std::optional<AttentionParts> parts = attention_parts(lowering.formula(), {.rounded_weights = true});
+  if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return {};
+  const std::optional<AttentionParts> parts =
+      attention_parts(lowering.formula(), {.rounded_weights = true, .guarded_weights = true});
   return parts && is_for_units(lowering, *parts) ? WarpAttention(lowering, *parts).run() : Stmt();
 }
 
