@@ -28,7 +28,10 @@ struct Pass {
 constexpr Pass kPasses[] = {{"simplify", kir::simplify},
                             {"unroll", [](const kir::Kernel& kernel) { return kir::unroll(kernel); }},
                             {"hoist", kir::hoist},
-                            {"legalize", [](const kir::Kernel& kernel) { return kir::legalize(kernel); }}};
+                            {"legalize", [](const kir::Kernel& kernel) { return kir::legalize(kernel); }},
+                            {"legalize_shader", [](const kir::Kernel& kernel) {
+                               return kir::legalize(kernel, {.has_lanes = false, .keeps_specials = false});
+                             }}};
 
 Result<kir::Kernel> passed(kir::Kernel kernel, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -140,7 +143,8 @@ VerbAction declare_kernel(Flags& syntax, Session&) {
   auto flags = std::make_shared<KernelFlags>();
   syntax.push_back({"FILE", &flags->file, "kernels as text, .kir", "FILE", Flag::Required});
   syntax.push_back({"--pass", &flags->passes,
-                    "simplify, unroll, hoist or legalize, in the order given; repeatable", "NAME"});
+                    "simplify, unroll, hoist, legalize or legalize_shader, in the order given; repeatable",
+                    "NAME"});
   syntax.push_back({"--text", &flags->text, "print the kernels"});
   syntax.push_back({"--ptx", &flags->ptx, "print them as PTX, the assembly of NVIDIA GPUs"});
   syntax.push_back({"--simulate", &flags->simulate, "run them on random inputs"});

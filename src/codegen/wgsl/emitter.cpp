@@ -46,7 +46,6 @@ Dim iterations_of(const kir::Kernel& kernel, const kir::Stmt& given) {
   return iterations;
 }
 
-constexpr std::size_t kBindingsEverywhere = 8;  // storage buffers that every browser binds to a shader
 constexpr std::int64_t kMostPrivateBytes = 16 << 10;
 
 Status unsupported(const std::string& what) {
@@ -78,8 +77,10 @@ bool shuffles(const kir::Kernel& kernel) {
 
 Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
   XYNTRA_CHECK_OK(supported());
-  join_workspaces();
-  join_arguments(packs);
+  joined_ = joined_buffers(kernel_, packs);
+  for (std::size_t i = 0; i < joined_.size(); ++i) {
+    if (joined_[i].first.valid()) forms_[i].vectors = false;
+  }
   XYNTRA_CHECK_OK(bind_buffers());
   std::string entries;
   const std::vector<kir::Phase> phases = kir::phases_of(kernel_);
@@ -111,40 +112,6 @@ Result<ShaderKernel> KernelEmitter::emit(std::span<const ArgumentPack> packs) {
 Status KernelEmitter::supported() const {
   for (DType dtype : dtypes_of(kernel_)) XYNTRA_CHECK_OK(operations_.supports(dtype));
   return {};
-}
-
-// Where there are more buffers than every browser binds, workspaces of one dtype are ranges of one array.
-void KernelEmitter::join_workspaces() {
-  joined_.resize(kernel_.buffers.size());
-  std::size_t bindings = 0;
-  kir::for_each_statement(kernel_.body, [&bindings](const StmtNode& node) {
-    if (node.kind == StmtNode::Kind::Check) bindings = 1;  // the record of faults
-  });
-  const std::vector<bool> accessed = accessed_buffers(kernel_);
-  for (std::size_t i = 0; i < accessed.size(); ++i)
-    bindings += accessed[i] && !is_private(kernel_.buffers[i].scope) ? 1 : 0;
-  if (bindings <= kBindingsEverywhere) return;
-  std::map<DType, kir::BufferId> firsts;
-  for (std::size_t i = 0; i < kernel_.buffers.size(); ++i) {
-    const kir::Buffer& buffer = kernel_.buffers[i];
-    if (buffer.scope != Scope::Workspace || bits_of(buffer.dtype) < 32) continue;
-    const kir::BufferId first = firsts.try_emplace(buffer.dtype, i).first->second;
-    Dim& all = joined_[first.index].all;
-    joined_[i].first = first;
-    joined_[i].offset = all;
-    all = all + product(buffer.shape);
-    forms_[i].vectors = false;
-  }
-}
-
-void KernelEmitter::join_arguments(std::span<const ArgumentPack> packs) {
-  for (const ArgumentPack& pack : packs) {
-    for (std::size_t i = 0; i < pack.arguments.size(); ++i) {
-      const std::size_t argument = pack.arguments[i].index;
-      joined_[argument] = {pack.arguments.front(), pack.offsets[i], pack.elements};
-      forms_[argument].vectors = false;
-    }
-  }
 }
 
 Status KernelEmitter::bind_buffers() {
@@ -382,77 +349,6 @@ Status KernelEmitter::lanes(const StmtNode& loop) {
   const bool stores = body->kind == StmtNode::Kind::Store;
   if (stores && (vector_store(*body, loop.var) || packed_store(*body, loop.var))) return {};
   return unrolled(loop);
-}
-
-bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
-  if (!kernel_.variable(lane).extent.is(kVector) || !forms_[node.buffer.index].vectors) return false;
-  const te::LinearIndex& flat = analysis_.access(node).flat;
-  if (!is_along(flat, lane)) return false;
-  lane_ = lane;
-  begin_statement(node);
-  const bool settles = settled_->count(node.value.address()) != 0;
-  const bool narrow =
-      std::ranges::any_of(cancelling_, [](const ExprNode* one) { return one->dtype != DType::F32; });
-  if (!narrow && settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
-    const std::string stored = vector_value(node.value);
-    line(place(node.buffer, flat) + " = " +
-         (settles ? operations_.settled_vector(node.value.dtype(), stored) : stored) + ";");
-  } else {
-    assemble(node, lane);
-  }
-  lane_ = {};
-  return true;
-}
-
-// Four lanes that fill whole words: nobody else writes to these.
-bool KernelEmitter::packed_store(const StmtNode& node, kir::VarId lane) {
-  const int bits = bits_of(kernel_.buffer(node.buffer).dtype);
-  const te::LinearIndex& flat = analysis_.access(node).flat;
-  if (!kernel_.variable(lane).extent.is(kVector) || !atomic_[node.buffer.index] || bits < 8 ||
-      !is_along(flat, lane))
-    return false;
-  std::vector<std::string> words;
-  for (std::int64_t one = 0; one < kVector; ++one) {
-    fixed_[lane.index] = one;
-    begin_statement(node);
-    const std::string name = fresh_name(),
-                      stored = operations_.encoded(node.value.dtype(), value(node.value));
-    const int shift = static_cast<int>(one) * bits % 32;
-    line("let " + name + " = " + stored + (shift == 0 ? "" : " << " + std::to_string(shift) + "u") + ";");
-    if (shift == 0) words.emplace_back();
-    words.back() += (shift == 0 ? "" : " | ") + name;
-  }
-  fixed_[lane.index] = 0;
-  const std::string first = quotient_text(position(flat), std::to_string(32 / bits));
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    line("atomicStore(&" + buffer_name(node.buffer) + "[" + first +
-         (i == 0 ? "" : " + " + std::to_string(i)) + "], " + words[i] + ");");
-  }
-  fixed_.erase(lane.index);
-  return true;
-}
-
-// Four lanes one after another, between vectors that are read and written at once.
-void KernelEmitter::assemble(const StmtNode& node, kir::VarId lane) {
-  te::for_each_node(node.value, [&](const ExprNode& inner) {
-    if (inner.op != ExprOp::Load || !forms_[inner.buffer.index].vectors) return;
-    const codegen::Access& access = analysis_.access(inner);
-    if (!access.in_bounds || !is_along(access.flat, lane)) return;
-    const std::string name = fresh_name();
-    line("let " + name + " = " + place(inner.buffer, access.flat) + ";");
-    loaded_[&inner] = name;
-  });
-  std::string stored = operations_.vector_type(node.value.dtype()) + "(";
-  for (std::int64_t one = 0; one < kVector; ++one) {
-    lane_ = {};
-    fixed_[lane.index] = one;
-    begin_statement(node);
-    stored += (one == 0 ? "" : ", ") + value(node.value);
-  }
-  fixed_.erase(lane.index);
-  loaded_.clear();
-  lane_ = lane;
-  line(place(node.buffer, analysis_.access(node).flat) + " = " + stored + ");");
 }
 
 Status KernelEmitter::branch(const StmtNode& node) {

@@ -7,11 +7,17 @@
 
 #include "codegen/analysis.h"
 #include "codegen/statements.h"
-#include "codegen/wgsl/passes/bindings.h"
+#include "codegen/wgsl/passes/joined.h"
 #include "codegen/wgsl/operations.h"
 #include "codegen/wgsl/storage.h"
 
 namespace xyntra::wgsl {
+
+inline constexpr std::size_t kLongText = 72;  // longer expressions are cut into lines
+inline bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
+
+// x + 0 or 0 - x: which operand is the zero.
+std::optional<std::size_t> zero_of_sum(const te::ExprNode& node);
 
 inline char component_name(std::size_t number) { return std::string_view("xyzw")[number % 4]; }
 
@@ -40,8 +46,6 @@ class KernelEmitter : codegen::StatementEmitter {
  private:
   // ---- module
   Status supported() const;
-  void join_workspaces();
-  void join_arguments(std::span<const ArgumentPack> packs);
   Status bind_buffers();
   Result<ShaderPhase> phase(const kir::Phase& phase, const std::string& entry);
   std::vector<std::uint32_t> bindings_of(const kir::Stmt& body) const;
@@ -112,13 +116,6 @@ class KernelEmitter : codegen::StatementEmitter {
   std::string variable(kir::VarId id) const;
   std::string buffer_name(kir::BufferId id) const;
   std::string fresh_name() { return "t" + std::to_string(names_++); }
-
-  // A buffer that lies in one binding with others of its dtype.
-  struct Joined {
-    kir::BufferId first;  // whose binding it is
-    Dim offset = 0;  // elements of it that come before
-    Dim all = 0;  // of the first: elements of all
-  };
 
   struct Key {
     const te::ExprNode* node;
