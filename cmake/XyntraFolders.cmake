@@ -61,13 +61,15 @@ function(xyntra_embed_web_module made_variable)
   set(${made_variable} "${made}" PARENT_SCOPE)
 endfunction()
 
-# What talks to LLVM is a shared library that is opened when code is first asked for (src/codegen/llvm/module.h). It shows
+# What talks to LLVM is a shared library that is opened when code is first asked for (src/codegen/llvm/library/module.h). It shows
 # one symbol; LLVM's own come from its versioned library.
-set(xyntra_llvm_files "/codegen/llvm/(arithmetic|convert|emitter|machine|memory|merge_functions|strided|tiles|transposed_stores|units|wide_comparisons)\\.cpp$")
+set(xyntra_llvm_files "/codegen/llvm/(functions/|units/|object/)?[a-z0-9_]+\\.cpp$")
 function(xyntra_add_code_generator)
-  file(GLOB sources CONFIGURE_DEPENDS "${xyntra_source_root}/codegen/llvm/*.cpp")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${xyntra_source_root}/codegen/llvm/*.cpp")
   list(FILTER sources INCLUDE REGEX "${xyntra_llvm_files}")
-  list(APPEND sources "${xyntra_source_root}/codegen/analysis.cpp")  # every code generator asks the same questions
+  foreach(shared analysis index_arithmetic)  # every code generator asks the same questions
+    list(APPEND sources "${xyntra_source_root}/codegen/${shared}.cpp")
+  endforeach()
   add_library(xyntra_llvm_objects OBJECT ${sources})
   target_include_directories(xyntra_llvm_objects SYSTEM PRIVATE "${XYNTRA_LLVM_INCLUDE}" "${XYNTRA_LLVM_C_INCLUDE}")
   target_link_libraries(xyntra_llvm_objects PRIVATE xyntra_options xyntra_kir)

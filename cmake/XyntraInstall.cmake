@@ -28,7 +28,7 @@ endfunction()
 function(xyntra_add_install)
   set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/xyntra")
   install(TARGETS xyntra RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
-  if(TARGET xyntra_llvm)  # found by command and library alike: src/codegen/llvm/code_generator.cpp
+  if(TARGET xyntra_llvm)  # found by command and library alike: src/codegen/llvm/library/code_generator.cpp
     install(TARGETS xyntra_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/xyntra" COMPONENT library)
   endif()
   install(TARGETS xyntra_library EXPORT xyntra_targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"

@@ -3,7 +3,7 @@
 # the target xyntra_self_contained, in the folder self_contained.
 set(XYNTRA_GLIBC_FLOOR 2.27 CACHE STRING "The oldest glibc that a wheel runs with")
 set(xyntra_llvm_parts core support mc target object passes ipo instcombine scalaropts
-  x86codegen x86desc x86info aarch64codegen aarch64desc aarch64info)  # the machines of src/codegen/llvm/machine.cpp
+  x86codegen x86desc x86info aarch64codegen aarch64desc aarch64info)  # the machines of src/codegen/llvm/object/machine.cpp
 
 # LLVM's archives, and those that they need; left empty where they are not installed.
 function(xyntra_find_static_llvm)

@@ -204,11 +204,12 @@ class Session {
   // A graph as archives of torch.export hold it, with its constants: name, ONNX's number of the dtype, dims and address of each. Whoever calls
   // keeps their memory.
   using Constant = std::tuple<std::string, int, std::vector<std::int64_t>, std::size_t>;
-  Session(const nb::bytes& json, const std::vector<Constant>& constants, int threads,
-          const std::vector<std::string>& dims, std::size_t max_memory, const std::string& precision) {
+  Session(const nb::bytes& json, const std::vector<Constant>& constants, const std::string& backend,
+          int threads, const std::vector<std::string>& dims, std::size_t max_memory,
+          const std::string& precision) {
     const std::vector<const char*> texts = pointers(dims);
     const xyntra_options options{sizeof(xyntra_options),
-                                 "cpu",
+                                 backend.c_str(),
                                  threads,
                                  texts.data(),
                                  texts.size(),
@@ -346,24 +347,31 @@ class Session {
       return tensors;
     };
     const std::vector<xyntra_tensor> given = tensors_at(inputs), made = tensors_at(outputs);
-    std::vector<const char*> texts;
-    for (const std::string& name : names) texts.push_back(name.c_str());
+    const std::vector<const char*> texts = pointers(names);
     const xyntra_on_device there{sizeof(xyntra_on_device), texts.data(), texts.size(), memory_at(stream)};
     call([&] {
       return xyntra_run_on_device(model_.get(), given.data(), given.size(), made.data(), made.size(), &there);
     });
   }
 
-  // Runs on memory by address, inputs and outputs in the order and of the dtypes that a Signature says; nothing is copied or allocated here.
+  // Runs on memory by address, inputs and outputs in the order and of the dtypes that a Runner knows; nothing is copied or allocated here. Those that are
+  // named lie on the device, and the run is in order with the stream.
   struct Place {
     std::string name;
     xyntra_dtype dtype;
   };
   void run_into(const std::vector<Place>& inputs, const std::vector<Place>& outputs,
                 const std::vector<std::size_t>& input_addresses, const nb::list& input_dims,
-                const std::vector<std::size_t>& output_addresses, const nb::list& output_dims) const {
+                const std::vector<std::size_t>& output_addresses, const nb::list& output_dims,
+                const std::vector<const char*>& on_device, std::size_t stream) const {
     Tensors given(inputs, input_addresses, input_dims), made(outputs, output_addresses, output_dims);
+    const xyntra_on_device there{sizeof(xyntra_on_device), on_device.data(), on_device.size(),
+                                 memory_at(stream)};
     call([&] {
+      if (!on_device.empty()) {
+        return xyntra_run_on_device(model_.get(), given.tensors.data(), given.tensors.size(),
+                                    made.tensors.data(), made.tensors.size(), &there);
+      }
       return xyntra_run_into(model_.get(), given.tensors.data(), given.tensors.size(), made.tensors.data(),
                              made.tensors.size());
     });
@@ -464,16 +472,23 @@ class Session {
   std::unique_ptr<xyntra_model, ReleaseModel> model_;
 };
 
-// What a session is called with, in order: dtypes and names said once, and not at every call.
+// What a session is called with, in order: dtypes, names and which of them lie on a device said once, and not at every call.
 class Runner {
  public:
   using Given = std::vector<std::tuple<std::string, int>>;
-  Runner(const Session& session, const Given& inputs, const Given& outputs)
-      : session_(session), inputs_(places(inputs)), outputs_(places(outputs)) {}
+  Runner(const Session& session, const Given& inputs, const Given& outputs,
+         const std::vector<std::string>& on_device)
+      : session_(session),
+        inputs_(places(inputs)),
+        outputs_(places(outputs)),
+        on_device_(on_device),
+        names_(pointers(on_device_)) {}
 
   void run(const std::vector<std::size_t>& input_addresses, const nb::list& input_dims,
-           const std::vector<std::size_t>& output_addresses, const nb::list& output_dims) const {
-    session_.run_into(inputs_, outputs_, input_addresses, input_dims, output_addresses, output_dims);
+           const std::vector<std::size_t>& output_addresses, const nb::list& output_dims,
+           std::size_t stream) const {
+    session_.run_into(inputs_, outputs_, input_addresses, input_dims, output_addresses, output_dims, names_,
+                      stream);
   }
 
  private:
@@ -485,6 +500,8 @@ class Runner {
 
   const Session& session_;
   std::vector<Session::Place> inputs_, outputs_;
+  std::vector<std::string> on_device_;
+  std::vector<const char*> names_;  // of those
 };
 
 // Elements of tensors that are constants elsewhere, remembered so that a change of one shows. Whoever makes it keeps the memory.
@@ -539,7 +556,7 @@ NB_MODULE(_native, module) {
       .def(nb::init<const nb::bytes&, bool, const std::string&, int, const std::vector<std::string>&,
                     std::size_t, const std::string&, const std::vector<std::string>&,
                     const std::vector<std::string>&>())
-      .def(nb::init<const nb::bytes&, const std::vector<Session::Constant>&, int,
+      .def(nb::init<const nb::bytes&, const std::vector<Session::Constant>&, const std::string&, int,
                     const std::vector<std::string>&, std::size_t, const std::string&>())
       .def("extensions", &Session::extensions)
       .def("counts", &Session::counts)
@@ -551,7 +568,9 @@ NB_MODULE(_native, module) {
       .def("run_into_arrays", &Session::run_into_arrays)
       .def("run_on_device", &Session::run_on_device);
   nb::class_<Runner>(module, "Runner")
-      .def(nb::init<const Session&, const Runner::Given&, const Runner::Given&>(), nb::keep_alive<1, 2>())
+      .def(nb::init<const Session&, const Runner::Given&, const Runner::Given&,
+                    const std::vector<std::string>&>(),
+           nb::keep_alive<1, 2>())
       .def("__call__", &Runner::run);
   nb::class_<Samples>(module, "Samples")
       .def(nb::init<const std::vector<std::tuple<std::vector<std::size_t>, std::size_t>>&>())

@@ -81,10 +81,9 @@ class Unavailable(Exception):
 
 def find(file: str, zoo: pathlib.Path) -> pathlib.Path:
     """In the folder of the zoo, or among the installed packages."""
-    if (zoo / file).exists():
-        return zoo / file
-    for found in sorted(pathlib.Path(sysconfig.get_paths()["purelib"]).glob(file)):
-        return found
+    for folder in (zoo, pathlib.Path(sysconfig.get_paths()["purelib"])):
+        for found in sorted(folder.glob(file)):
+            return found
     name = next((known.zoo or name for name, known in KNOWN.items() if known.file == file), "")
     made_by = "make_quantized.py" if name in KNOWN and KNOWN[name].quantized else "make_zoo.py"
     remedy = "scripts/setup models" if "/" in file else f"python bench/zoo/{made_by} --out {os.path.relpath(zoo)} {name}"

@@ -43,6 +43,12 @@ class Ours:
         return lambda feed=feed: release(self.model.call(arguments))  # arguments point into the feed
 
 
+class Before(Ours):
+    """Another build of ours."""
+
+    name = "before"
+
+
 class OnnxRuntime:
     """All graph optimisations, sizes fixed by name, one thread pool of N that spins, as its documentation advises."""
 

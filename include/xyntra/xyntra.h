@@ -208,8 +208,8 @@ typedef struct xyntra_on_device {
 } xyntra_on_device;
 /* xyntra_run_into on such tensors: they are used where they are, and never copied by way of the host; others may lie in the host's memory.
  * They begin at multiples of 16 bytes. The run begins after what `stream` holds when it is called, and what the stream is given afterwards begins
- * after the run, which need not be over when the call returns. An operation that runs on the host and reads such a tensor is
- * XYNTRA_UNSUPPORTED, as is every one of them on another backend. */
+ * after the run, which need not be over when the call returns. An operation that runs on the host reads a copy, for which the call waits. On
+ * another backend such a tensor is XYNTRA_UNSUPPORTED. */
 XYNTRA_API xyntra_status xyntra_run_on_device(xyntra_model* model, const xyntra_tensor* inputs,
                                               size_t input_count, const xyntra_tensor* outputs,
                                               size_t output_count, const xyntra_on_device* on_device);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "kir/intrinsics.h"
+
 namespace xyntra::codegen {
 
 using kir::Scope;
@@ -35,8 +37,10 @@ bool moves_bits(ExprOp op) {
   }
 }
 
-KernelAnalysis::KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target)
-    : kernel_(kir::legalize(kernel, target)), algebra_(kernel_.variables) {
+KernelAnalysis::KernelAnalysis(kir::Kernel legal, bool reads_words)
+    : kernel_(std::move(legal)),
+      algebra_(kernel_.variables),
+      indices_(algebra_, reads_words) {
   kernel_.body = with_checked_loads(kernel_.body);
   find_buffers_of_results();
 }
@@ -125,6 +129,45 @@ const Access& KernelAnalysis::access(const kir::Operand& operand) {
   return accesses_.emplace(&operand, made(operand.buffer, operand.index)).first->second;
 }
 
+void KernelAnalysis::for_each_access(const VisitAccess& visit) {
+  kir::for_each_statement(kernel_.body, [&](const StmtNode& node) {
+    if (node.kind == StmtNode::Kind::Store) visit(node.buffer, access(node).flat);
+    for (const kir::Operand& operand : node.operands) {
+      if (operand.buffer.valid() && !kir::is_hint(node.intrinsic))
+        visit(operand.buffer, access(operand).flat);
+    }
+    kir::for_each_expr(node, [&](const Expr& expr) {
+      te::for_each_node(expr, [&](const ExprNode& inner) {
+        if (te::is_load(inner)) visit(inner.buffer, access(inner).flat);
+      });
+    });
+  });
+}
+
+KernelAnalysis::LoopKinds KernelAnalysis::loop_kinds() const {
+  LoopKinds kinds;
+  kir::for_each_statement(kernel_.body, [&](const StmtNode& node) {
+    if (node.kind == StmtNode::Kind::Loop) kinds[node.var.index] = node.loop;
+  });
+  return kinds;
+}
+
+std::vector<bool> KernelAnalysis::constant_indices() {
+  const LoopKinds kinds = loop_kinds();
+  auto is_written_out = [&](const te::LinearIndex::Term& term) {
+    if (term.atom->op != ExprOp::Var || !term.coefficient.is_constant()) return false;
+    const auto kind = kinds.find(term.atom->var.index);
+    return kind != kinds.end() &&
+           (kind->second == kir::LoopKind::Vector || kind->second == kir::LoopKind::Unrolled);
+  };
+  std::vector<bool> constant(kernel_.buffers.size(), true);
+  for_each_access([&](kir::BufferId buffer, const te::LinearIndex& index) {
+    if (!index.constant.is_constant() || !std::ranges::all_of(index.terms, is_written_out))
+      constant[buffer.index] = false;
+  });
+  return constant;
+}
+
 bool KernelAnalysis::needs_guard(const Expr& expr) {
   auto known = guarded_.find(expr.address());
   if (known != guarded_.end()) return known->second;
@@ -138,12 +181,6 @@ bool KernelAnalysis::needs_guard(const ExprNode& select, std::size_t side) {
   const std::vector<Expr>& read = select.operands[0]->operands;
   return needs_guard(operand) &&
          std::ranges::none_of(read, [&](const Expr& one) { return te::same(one, operand); });
-}
-
-bool KernelAnalysis::is_natural(const Expr& index) {
-  auto known = natural_.find(index.address());
-  if (known != natural_.end()) return known->second;
-  return natural_[index.address()] = algebra_.within(index, 0, INT64_MAX / 4);
 }
 
 const te::LinearIndex* KernelAnalysis::difference(const Expr& comparison) {
@@ -438,18 +475,6 @@ void exact_products(const Expr& root, std::unordered_set<const ExprNode*>& found
 
 }  // namespace
 
-std::optional<double> literal(const Expr& expr) {
-  if (!is_float(expr.dtype())) return std::nullopt;
-  if (expr->op == ExprOp::Const) return expr->float_value;
-  const bool widens = expr->op == ExprOp::Cast && bits_of(expr->operands[0].dtype()) < bits_of(expr.dtype());
-  return widens ? literal(expr->operands[0]) : std::nullopt;
-}
-
-bool is_times_zero(const ExprNode& node) {
-  return node.op == ExprOp::Mul && is_float(node.dtype) &&
-         std::ranges::any_of(node.operands, [](const Expr& operand) { return literal(operand) == 0; });
-}
-
 std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const StmtNode& statement) {
   constexpr int kChoices = 2;
   std::unordered_set<const ExprNode*> found;
@@ -490,7 +515,6 @@ std::unordered_set<const ExprNode*> cancelling(const kir::Kernel& kernel, const 
             (is_scaled(other) || te::is_load(*other) || is_factor(inner, other)))
           found.insert(inner.address());
         if (node.op == ExprOp::Sub && is_product(inner) && is_own(other)) found.insert(inner.address());
-        if (is_times_zero(node)) found.insert(&node);
         if ((node.op == ExprOp::Mul || node.op == ExprOp::Div) && is_minus_one(other) &&
             may_be_zero_of_a_sum(one))
           found.insert(one.address());

@@ -2,12 +2,13 @@
 // them, where a NaN's bits can be seen. Knows nothing of LLVM.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "kir/legalize/legalize.h"
-#include "te/index/index.h"
+#include "codegen/index_arithmetic.h"
+#include "kir/kernel.h"
 
 namespace xyntra::codegen {
 
@@ -22,27 +23,32 @@ std::unordered_set<const te::ExprNode*> rounded_quotients(const kir::StmtNode& s
 
 // Sums and products of a statement whose rounding shows in what follows, where a compiler that reckons with real numbers would take
 // both for one: (x + c) - c, (a + b) - a, (x * c) * d, (x + c) * d, x * c + y * c, x * y + x * z, x * c - m, where m may be the largest
-// of them, and fma(a, b, -(a * b)). So are products with a zero, which may be NaN, sqrt(x) * sqrt(x), which is NaN where x is negative,
-// sums that are compared with a number, and sums whose sign is changed: -(a - b) is -0 where a is b, and b - a is 0.
+// of them, and fma(a, b, -(a * b)). So are sqrt(x) * sqrt(x), which is NaN where x is negative, sums that are compared with a number,
+// and sums whose sign is changed: -(a - b) is -0 where a is b, and b - a is 0.
 std::unordered_set<const te::ExprNode*> cancelling(const kir::Kernel& kernel, const kir::StmtNode& statement);
-bool is_times_zero(const te::ExprNode& product);
 // Whether what becomes of an operand's NaN depends on the NaN's bits.
 bool moves_bits(te::ExprOp op);
-// The number that a float is in every case, as it is or as a wider float.
-std::optional<double> literal(const te::Expr& expr);
 
 class KernelAnalysis {
  public:
-  KernelAnalysis(const kir::Kernel& kernel, const kir::TargetOps& target);
+  // Of a kernel in words that the target has. `reads_words`: codegen/index_arithmetic.h
+  explicit KernelAnalysis(kir::Kernel legal, bool reads_words = false);
   KernelAnalysis(const KernelAnalysis&) = delete;
   KernelAnalysis& operator=(const KernelAnalysis&) = delete;
 
-  const kir::Kernel& kernel() const { return kernel_; }  // in words that the target has
+  const kir::Kernel& kernel() const { return kernel_; }  // with checks around loads that would be copied
 
   te::LinearIndex linear(const te::Expr& index) const { return algebra_.linear(index); }
   const Access& access(const te::ExprNode& load);
   const Access& access(const kir::StmtNode& store);
   const Access& access(const kir::Operand& operand);
+  // Of every load and store, and of what intrinsics work on.
+  using VisitAccess = std::function<void(kir::BufferId, const te::LinearIndex&)>;
+  void for_each_access(const VisitAccess& visit);
+  using LoopKinds = std::unordered_map<std::uint32_t, kir::LoopKind>;  // by variable
+  LoopKinds loop_kinds() const;
+  // By buffer: whether every index is a constant, once loops are written out. Its elements can be registers.
+  std::vector<bool> constant_indices();
 
   // Whether something in it may only be read under the conditions around it.
   bool needs_guard(const te::Expr& expr);
@@ -50,8 +56,7 @@ class KernelAnalysis {
   bool needs_guard(const te::ExprNode& select, std::size_t side);
   // Whether a float is shown to be a number in [low, high].
   bool lies_within(const te::Expr& number, double low, double high);
-  // Whether an index is shown to be at least 0.
-  bool is_natural(const te::Expr& index);
+  IndexArithmetic& indices() { return indices_; }
   // a - b of a comparison of indices made of loop variables and sizes alone; null when there is more in it.
   const te::LinearIndex* difference(const te::Expr& comparison);
   // The nodes of a statement whose NaN must be the one that arithmetic makes, since its bits are stored or looked at.
@@ -75,10 +80,11 @@ class KernelAnalysis {
 
   kir::Kernel kernel_;
   te::IndexAlgebra algebra_;
+  IndexArithmetic indices_;
   std::unordered_set<std::uint32_t>
       buffers_of_results_;  // private memory that arithmetic wrote, NaNs unsettled
   std::unordered_map<const void*, Access> accesses_;
-  std::unordered_map<const te::ExprNode*, bool> guarded_, natural_;
+  std::unordered_map<const te::ExprNode*, bool> guarded_;
   std::unordered_map<const te::ExprNode*, Interval> intervals_;
   std::unordered_map<const te::ExprNode*, std::optional<te::LinearIndex>> differences_;
   std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;

@@ -2,10 +2,10 @@
 
 #include "compiler/lower_plan.h"
 #include "compiler/steps.h"
-#include "fusion/bf16x3.h"
-#include "fusion/skip_padding.h"
-#include "fusion/tf32.h"
-#include "fusion/winograd.h"
+#include "fusion/precision/bf16x3.h"
+#include "fusion/layout/skip_padding.h"
+#include "fusion/precision/tf32.h"
+#include "fusion/precision/winograd.h"
 #include "passes/copies_for_tiles.h"
 
 namespace xyntra {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "fusion/compose.h"
-#include "fusion/extensions.h"
-#include "fusion/prepacked_weights.h"
+#include "fusion/layout/extensions.h"
+#include "fusion/layout/prepacked_weights.h"
 #include "interp/execute.h"
 #include "schedule/forms.h"
 #include "schedule/schedule_rows.h"

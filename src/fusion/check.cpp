@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "fusion/bf16x3.h"
+#include "fusion/precision/bf16x3.h"
 #include "fusion/compose.h"
 #include "fusion/memory_needs.h"
-#include "fusion/skip_padding.h"
-#include "fusion/winograd.h"
+#include "fusion/layout/skip_padding.h"
+#include "fusion/precision/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"
 #include "schedule/contraction/part_products.h"

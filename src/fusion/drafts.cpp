@@ -6,7 +6,7 @@
 #include "fusion/compose.h"
 #include "schedule/cost.h"
 #include "schedule/main_loops.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 #include "support/limits/stop_at_internal_errors.h"
 #include "support/text/text.h"
 #include "te/cost/code_size.h"

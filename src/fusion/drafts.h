@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "fusion/extensions.h"
+#include "fusion/layout/extensions.h"
 
 namespace xyntra {
 

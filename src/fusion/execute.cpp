@@ -1,7 +1,7 @@
 #include "fusion/execute.h"
 
 #include "fusion/compose.h"
-#include "fusion/prepacked_weights.h"
+#include "fusion/layout/prepacked_weights.h"
 #include "interp/execute.h"
 #include "interp/host_node.h"
 #include "support/limits/guarded.h"

@@ -5,8 +5,8 @@
 
 #include "fusion/attention.h"
 #include "fusion/drafts.h"
-#include "fusion/extensions.h"
-#include "fusion/relayouts.h"
+#include "fusion/layout/extensions.h"
+#include "fusion/layout/relayouts.h"
 
 namespace xyntra {
 namespace {

@@ -1,7 +1,7 @@
 // Grouping: which nodes become one launch. Groups grow around heroes: what computes element by element before and
 // after a contraction, a row reduction, a window or attention joins it, as long as a schedule takes the
 // composed formula and the cost model expects no loss. Every edge gets a verdict with its reason. Where reading
-// through a change of index costs more than a copy (fusion/relayouts.h), the copy is a group of its own.
+// through a change of index costs more than a copy (fusion/layout/relayouts.h), the copy is a group of its own.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct FusionOptions {
       kernel_code_size;
   // Values that a launch of its own makes from others by moving elements, and why; by name, since nodes may be renumbered.
   std::map<std::string, std::string> stages;
-  // Inputs that their caller may donate (fusion/extensions.h): on devices, groups are made as if they were.
+  // Inputs that their caller may donate (fusion/layout/extensions.h): on devices, groups are made as if they were.
   std::vector<std::string> donated;
   KeptApart apart;
   const Budget* budget = nullptr;

@@ -2,7 +2,7 @@
 // Both follow from the groups' formulas.
 #pragma once
 
-#include "fusion/extensions.h"
+#include "fusion/layout/extensions.h"
 #include "memory/plan_memory.h"
 
 namespace xyntra {

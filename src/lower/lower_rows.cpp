@@ -4,7 +4,7 @@
 
 #include "lower/lower_stage.h"
 #include "schedule/prepare/softmax_stages.h"
-#include "schedule/shared_rows.h"
+#include "schedule/analysis/shared_rows.h"
 #include "te/cost/effort.h"
 
 namespace xyntra {

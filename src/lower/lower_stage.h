@@ -12,7 +12,7 @@
 #pragma once
 
 #include "lower/lowering.h"
-#include "schedule/stage_vectorization.h"
+#include "schedule/analysis/stage_vectorization.h"
 
 namespace xyntra {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "kir/kernel.h"
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 #include "schedule/forms.h"
 
 namespace xyntra {

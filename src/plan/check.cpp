@@ -114,7 +114,7 @@ class PlanChecker {
         return bad_model("layouts are given twice or not in the order of values");
       last = one.value;
       const Type& type = graph_.value(one.value).type;
-      // The caller's memory is row-major; some of it has room for rows to come: fusion/extensions.h.
+      // The caller's memory is row-major; some of it has room for rows to come: fusion/layout/extensions.h.
       if (callers.contains(one.value) != leaves_room(one.layout) || !type.is_of_numbers() || !type.shape ||
           one.layout.empty())
         return bad_model("the value " + value_text(one.value) + " cannot have a layout of its own");

@@ -19,6 +19,7 @@ class DriverLaunches {
   Status store(std::span<const std::byte> from, std::span<std::byte> bound) {
     return driver_->store(from, bound);
   }
+  Status load(std::span<const std::byte> bound, std::span<std::byte> to) { return driver_->load(bound, to); }
   Status launch(const ProgramStep& step);
   void changed(std::span<const std::byte> memory) { driver_->changed(memory); }
   // Brings values to where the host looks for them, in one way to the device and back.

@@ -140,14 +140,14 @@ class RunContext::State {
     return driver_->bind(bound_, bound->stream);
   }
 
-  // A value where the host can look at it.
+  // A value where the host can look at it: a copy of what lies on the device.
   Result<Datum> as_datum(ProgramValueId id) {
     if (driver_) XYNTRA_CHECK_OK(driver_->fetch(std::span(&id, 1)));
     XYNTRA_TRY(Datum datum, memory_.as_datum(id));
-    if (!bound_.empty() && datum.kind == Datum::Kind::Tensor && lies_in(datum.tensor, bound_))
-      return unsupported("'" + program_->values[id].name +
-                         "' lies in a device's memory, where the host cannot read it");
-    return datum;
+    if (bound_.empty() || datum.kind != Datum::Kind::Tensor || !lies_in(datum.tensor, bound_)) return datum;
+    XYNTRA_TRY(Tensor copy, Tensor::allocate(datum.tensor.dtype(), datum.tensor.dims(), options_.budget));
+    XYNTRA_CHECK_OK(driver_->load(datum.tensor.bytes(), copy.mutable_bytes()));
+    return Datum::of(std::move(copy));
   }
 
   // Lets an output be made where the caller wants it. Where it lives elsewhere, because it is another value's memory too,

@@ -45,6 +45,10 @@ class KernelDriver {
   virtual Status store(std::span<const std::byte> /*from*/, std::span<std::byte> /*bound*/) {
     return unsupported("this backend takes no tensors in a device's memory");
   }
+  // A part of it, as the launches so far leave it, where the host can read it.
+  virtual Status load(Memory /*bound*/, std::span<std::byte> /*to*/) {
+    return unsupported("this backend takes no tensors in a device's memory");
+  }
   // Inputs first, then outputs. May return before the work is done.
   virtual Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
                         const SymbolBindings& sizes) = 0;

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <map>
 
-#include "schedule/alignment.h"
+#include "schedule/analysis/alignment.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/cost.h"
 #include "schedule/main_loops.h"
 #include "schedule/prepare/function_parts.h"
 #include "schedule/prepare/prepare_tiles.h"
 #include "schedule/prepare/repeated_parts.h"
-#include "schedule/shared_rows.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/shared_rows.h"
+#include "schedule/analysis/waiting.h"
 #include "te/compose/compose.h"
 #include "te/cost/classify.h"
 #include "te/cost/effort.h"
@@ -63,7 +63,7 @@ class Chooser {
                     std::to_string(target_.storage_buffers));
     }
     if (const std::int64_t bound = bindings(); bound > target_.storage_buffers) {
-      return refuse("a shader of it would bind " + std::to_string(bound) + " buffers, and the target takes " +
+      return refuse("a kernel of it would bind " + std::to_string(bound) + " buffers, and the target takes " +
                     std::to_string(target_.storage_buffers));
     }
     const MainLoops loops{count(WorkShape::Contraction), count(WorkShape::Window)};
@@ -87,23 +87,22 @@ class Chooser {
   }
 
  private:
-  // What a shader binds in the end (codegen/wgsl/bindings.h): large tensors in parts, small ones together, a record of indices
-  // that are outside.
+  // What a kernel is given in the end: tensors larger than a binding in parts, small ones together, a record of indices that are
+  // outside.
   std::int64_t bindings() const {
-    constexpr std::int64_t kLarge = std::int64_t{128} << 20, kSmall = std::int64_t{64} << 10;
-    if (target_.kind != TargetKind::WebGpu) return 0;
+    constexpr std::int64_t kSmall = std::int64_t{64} << 10;
     std::map<DType, std::int64_t> small;
-    std::int64_t total = looks_at_indices() ? 1 : 0;
+    std::int64_t total = 0;
     for (const BufferInfo& buffer : formula_.buffers) {
       if (buffer.role == BufferRole::Temporary) continue;
       const Dim bytes = bytes_of(buffer);
       const std::int64_t known = bytes.is_constant() ? std::max<std::int64_t>(bytes.constant(), 1) : 1;
-      total += (known + kLarge - 1) / kLarge;
+      total += (known - 1) / target_.binding_bytes + 1;
       if (bytes.is_constant() && known <= kSmall && buffer.role == BufferRole::Input &&
           ++small[buffer.dtype] > 1)
         --total;
     }
-    return total;
+    return total == target_.storage_buffers && looks_at_indices() ? total + 1 : total;
   }
 
   bool looks_at_indices() const {
@@ -260,7 +259,7 @@ class Chooser {
 
   // Whether units of warps multiply it, and so much that a launch is the least of it.
   bool is_for_warps(const Stage& product, std::int64_t least_results) const {
-    if (target_.kind != TargetKind::Gpu || product.body->op != te::ExprOp::Mul) return false;
+    if (target_.warp_threads == 0 || product.body->op != te::ExprOp::Mul) return false;
     const auto left = rounded_to(product.body->operands[0]), right = rounded_to(product.body->operands[1]);
     std::int64_t results = 1;
     for (te::VarId axis : product.axes) results *= size(formula_.variable(axis).extent);
@@ -341,7 +340,7 @@ class Chooser {
           std::ranges::any_of(before, [&](std::size_t s) { return functions_in(formula_.stages[s].body); });
       if (target_.kind == TargetKind::Cpu && functions_before && functions_in(main.body))
         return refuse("functions that come before the contraction would be computed again inside it");
-      std::int64_t panel = target_.kind == TargetKind::Cpu ? 12 : target_.kind == TargetKind::Gpu ? 16 : 4;
+      std::int64_t panel = target_.kind == TargetKind::Cpu ? 12 : target_.warp_threads > 0 ? 16 : 4;
       choice.scratch_bytes = held_bytes(alignment, rows, prepared) * panel;
       if (size(choice.scratch_bytes) > room() * 2) {
         return refuse("a panel of " + std::to_string(panel) + " prepared rows takes " +

@@ -11,8 +11,8 @@
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/shared_rows.h"
-#include "schedule/stage_vectorization.h"
+#include "schedule/analysis/shared_rows.h"
+#include "schedule/analysis/stage_vectorization.h"
 #include "te/cost/effort.h"
 #include "te/index/digits.h"
 #include "te/index/merge.h"
@@ -284,17 +284,17 @@ bool is_faster_by_stages(const Formula& formula, const Schedule& schedule, const
   return stages_are_faster(row_cycles(formula, target, nominal, schedule.exactness == Exactness::Exact));
 }
 
-Formula with_row_blocks(const Formula& formula, const Schedule& schedule, const Target& target,
-                        const SymbolBindings& nominal) {
+std::optional<std::int64_t> faster_row_blocks(const Formula& formula, const Schedule& schedule,
+                                              const Target& target, const SymbolBindings& nominal) {
   const bool keep_order = schedule.exactness == Exactness::Exact;
   constexpr std::int64_t kItemsOfCore = 4;
-  std::optional<Formula> blocks =
-      in_row_blocks(formula, {target.vector_bits / 32, kItemsOfCore * target.cores});
-  if (!blocks) return formula;
+  const std::int64_t lanes = target.vector_bits / 32;
+  const auto most = most_rows_of_block(formula, lanes, kItemsOfCore * target.cores);
+  if (!most) return std::nullopt;
   const RowCycles whole = row_cycles(formula, target, nominal, keep_order),
-                  cut = row_cycles(*blocks, target, nominal, keep_order);
+                  cut = row_cycles(*in_row_blocks(formula, lanes, *most), target, nominal, keep_order);
   const bool gains = cut.by_rows && (!whole.by_rows || *cut.by_rows < *whole.by_rows);
-  return gains && !stages_are_faster(cut) ? std::move(*blocks) : formula;
+  return gains && !stages_are_faster(cut) ? most : std::nullopt;
 }
 
 namespace {
@@ -327,7 +327,8 @@ std::optional<std::int64_t> compute_ns(const Formula& formula, const Schedule& s
   if (row.shares_rows && merged.stages.size() > 1) {  // as lowering does
     merged = share_heavy_parts(merged);
     if (!keep_order) merged = multiply_by_inverses(merged);
-    merged = with_row_blocks(merged, schedule, target, nominal);
+    if (const auto most = faster_row_blocks(merged, schedule, target, nominal))
+      merged = *in_row_blocks(merged, lanes, *most);
   }
   const bool rows = row.shares_rows && formula.stages.size() > 1;
   const RowCycles cycles = rows ? row_cycles(merged, target, nominal, keep_order)

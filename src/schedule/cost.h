@@ -15,9 +15,9 @@ std::optional<std::int64_t> compute_ns(const te::Formula& formula, const Schedul
 bool is_faster_by_stages(const te::Formula& formula, const Schedule& schedule, const Target& target,
                          const SymbolBindings& nominal);
 
-// The formula with its rows in blocks (schedule/prepare/row_blocks.h) where that is faster.
-te::Formula with_row_blocks(const te::Formula& formula, const Schedule& schedule, const Target& target,
-                            const SymbolBindings& nominal);
+// How many rows a block of them has at most (schedule/prepare/row_blocks.h), where blocks are faster.
+std::optional<std::int64_t> faster_row_blocks(const te::Formula& formula, const Schedule& schedule,
+                                              const Target& target, const SymbolBindings& nominal);
 
 // A launch that moves so many bytes and computes for so long, by all cores, or by one where it is not worth sharing.
 std::int64_t launched_ns(const Target& target, std::int64_t bytes, std::int64_t compute);

@@ -259,7 +259,7 @@ class StepCycles {
   std::int64_t room(const RecurrenceTile& tile) const {
     constexpr std::int64_t kOthers = 64, kOfRow = 6, kOfElement = 12, kMostOfThread = 255, kWithoutTable = 32;
     const std::int64_t turns = (tile.rows * elements_ + tile.threads - 1) / tile.threads;
-    if (target_.kind != TargetKind::Gpu) return kWithoutTable;
+    if (target_.warp_threads == 0) return kWithoutTable;  // how registers are shared out is not known
     const std::int64_t all = std::min(kMostOfThread, target_.register_bytes / 4 / tile.threads);
     return all - kOthers - kOfRow * tile.rows - kOfElement * (turns - 1);
   }
@@ -364,7 +364,7 @@ std::optional<RecurrenceTile> choose_recurrence_tile(const AccessAnalysis& analy
                                                      bool keep_order, Forms& forms) {
   const StepCycles cycles(analysis, recurrence, keep_order);
   const Target& target = analysis.target();
-  const std::int64_t most_threads = target.kind == TargetKind::Gpu ? target.group_threads : 256;
+  const std::int64_t most_threads = target.group_threads;
   std::int64_t outer = 1;
   for (std::size_t r = 0; r + 1 < recurrence.extents.size(); ++r)
     outer *= std::max<std::int64_t>(1, analysis.size(recurrence.extents[r]));

@@ -10,8 +10,8 @@
 #include <optional>
 #include <span>
 
-#include "schedule/access_analysis.h"
-#include "schedule/alignment.h"
+#include "schedule/analysis/access_analysis.h"
+#include "schedule/analysis/alignment.h"
 #include "schedule/forms.h"
 
 namespace xyntra {

@@ -1,4 +1,4 @@
-"""Python that the pages about torch show is run: their blocks that begin with ```python torch, one after the other."""
+"""Python that the pages about torch show is run: their blocks that begin with ```python torch, one after the other, and those with ```python cuda on a GPU."""
 
 import re
 import subprocess
@@ -10,7 +10,8 @@ import torch
 import xyntra
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
-BLOCK = re.compile(r"^```python torch\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KINDS = "torch cuda" if torch.cuda.is_available() else "torch"  # of blocks: some need a GPU
+BLOCK = re.compile(rf"^```python (?:{KINDS.replace(' ', '|')})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_blocks(page, least, seen=None, **given):

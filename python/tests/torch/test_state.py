@@ -38,7 +38,7 @@ class Cached(nn.Module):
 
     def forward(self, token, position):
         self.keys.index_copy_(1, position, self.project(token))
-        scores = (token @ self.keys.transpose(1, 2)).masked_fill(torch.arange(8) > position, float("-inf"))
+        scores = (token @ self.keys.transpose(1, 2)).masked_fill(torch.arange(8, device=token.device) > position, float("-inf"))
         return scores.softmax(-1) @ self.keys
 
 

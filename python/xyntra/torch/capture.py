@@ -18,14 +18,18 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
 from xyntra import _native
+from xyntra.torch.devices import device_of
 from xyntra.torch.options import Options
 from xyntra.torch.partition import Segment, chain_of_views, views_for_outputs
 from xyntra.torch.program import Program, no_collections, torch_node
 from xyntra.torch.report import GraphReport, SegmentReport
-from xyntra.torch.schema import is_symbol_arithmetic, value_of
+from xyntra.torch.schema import size_hint, value_of
 from xyntra.torch.support import Support
 
 _aten = torch.ops.aten
+# What attention without gradients becomes, on a CPU and on GPUs.
+_ATTENTION = {_aten._scaled_dot_product_flash_attention_for_cpu.default, _aten._scaled_dot_product_flash_attention.default,
+              _aten._scaled_dot_product_efficient_attention.default, _aten._scaled_dot_product_cudnn_attention.default}
 # What torch.export keeps whole.
 _MORE = [_aten._native_batch_norm_legit_functional.default]
 
@@ -59,13 +63,14 @@ class Compiler:
         self._reports.append(report)
         views_for_outputs(graph.graph)
         static = constant_inputs(graph.graph) if kind == "inference" else _attributes(graph.graph)
-        segments, fallbacks = self._support.segments(graph.graph, static)
+        device = device_of(graph.graph)
+        segments, fallbacks = self._support.segments(graph.graph, static, device)
         report.fall_back(fallbacks)
         programs = {}
         for place, segment in enumerate(segments):
             if segment.compiled:
-                report.segments.append(SegmentReport(report, len(segment.nodes)))
-                programs[place] = Program(graph, segment, static, self._options, report.segments[-1])
+                report.segments.append(SegmentReport(report, len(segment.nodes), device.backend))
+                programs[place] = Program(graph, segment, static, self._options, report.segments[-1], device)
         if kind == "inference" and programs:
             parameters = given_tensors(graph.graph, given)
             for program in programs.values():
@@ -76,7 +81,7 @@ class Compiler:
 def prepare(graph: fx.GraphModule) -> None:
     """Calls that only a backend of torch's knows become those that say the same."""
     for node in list(graph.graph.nodes):
-        if node.target is _aten._scaled_dot_product_flash_attention_for_cpu.default and all(user.args[1] == 0 for user in node.users):
+        if node.target in _ATTENTION and all(user.args[1] == 0 or not user.users for user in node.users):
             _as_attention(graph.graph, node)
         elif node.target is _aten.as_strided.default and _same_elements(node):
             node.replace_all_uses_with(node.args[0])
@@ -142,16 +147,23 @@ def _dense_order(tensor: torch.Tensor) -> list[int] | None:
 
 
 def _as_attention(graph: fx.Graph, node: fx.Node) -> None:
-    query, key, value, dropout, causal = (*node.args, *(0.0, False)[len(node.args) - 3:])
-    if dropout != 0.0:
+    """What torch's kernels for attention are called with, as attention of any kernel's."""
+    given = {declared.name: value for declared, value in zip(node.target._schema.arguments, node.args)} | node.kwargs  # type: ignore[union-attr]
+    if given.get("dropout_p", 0.0) != 0.0:
         return
+    operands = [given[name] for name in ("query", "key", "value")]
+    kept: dict[str, Any] = {} if given.get("scale") is None else {"scale": given["scale"]}
+    heads = [size_hint(value_of(one).shape[-3]) for one in operands[:2]]  # type: ignore[union-attr]
+    if heads[0] != heads[1]:
+        kept["enable_gqa"] = True
+    mask = given.get("attn_mask", given.get("attn_bias"))
     with graph.inserting_before(node):
-        whole = graph.call_function(_aten.scaled_dot_product_attention.default, (query, key, value, node.kwargs.get("attn_mask"), 0.0, causal),
-                                    {"scale": node.kwargs["scale"]} if node.kwargs.get("scale") is not None else {})
+        whole = graph.call_function(_aten.scaled_dot_product_attention.default, (*operands, mask, 0.0, given.get("is_causal", False)), kept)
     whole.meta = {**node.meta, "val": value_of(node)[0]}  # type: ignore[index]
     for user in list(node.users):
-        user.replace_all_uses_with(whole)
+        user.replace_all_uses_with(whole)  # the others have none
         graph.erase_node(user)
+    graph.erase_node(node)  # torch keeps it without users, for it may draw random numbers
 
 
 def _attributes(graph: fx.Graph) -> set[fx.Node]:

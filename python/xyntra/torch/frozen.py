@@ -2,7 +2,7 @@
 
 A change that torch counts (in-place operations, an optimizer's step, load_state_dict) moves a tensor's version; another tensor in its
 place has another address. Writes that torch does not count, through `.data` or through NumPy, are noticed where they change one of the
-elements that are looked at: the first, the last and some between.
+elements that are looked at: the first, the last and some between. Those of a tensor on a GPU are not: looking would wait for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOOKED_AT = 4  # elements of each tensor
 
 def can_be_watched(tensor: object) -> bool:
     """Tensors of inference mode have no version."""
-    return isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and not tensor.is_inference()
+    return isinstance(tensor, torch.Tensor) and tensor.device.type in ("cpu", "cuda") and not tensor.is_inference()
 
 
 class Watch:
@@ -44,7 +44,7 @@ class Watch:
 def _looked_at(tensor: torch.Tensor) -> tuple[list[int], int]:
     """Addresses of elements, and how large they are."""
     count, size, first = tensor.numel(), tensor.element_size(), tensor.data_ptr()
-    if count == 0:
+    if count == 0 or tensor.device.type != "cpu":
         return [], size
     dense = torch.ops.aten.is_non_overlapping_and_dense(tensor)
     places = sorted({step * (count - 1) // (_LOOKED_AT - 1) for step in range(_LOOKED_AT)}) if dense else [0]

@@ -14,7 +14,7 @@ class Options:
     """How graphs are compiled, and what must hold of them."""
 
     threads: int | None = None  # None: as many as torch.get_num_threads() says when it runs
-    precision: str = "f32"  # of Session
+    precision: str | None = None  # of Session; None: "f32", and on a GPU "tf32" where torch.set_float32_matmul_precision allows it
     max_memory: int = 0  # of Session
     freeze: bool = True  # parameters that no graph changes are constants while no gradients are needed: packed once
     no_fallback: bool = False  # a node that torch would have to run is an error
@@ -36,5 +36,5 @@ class Options:
         return Options(**dict(given or {}))  # type: ignore[arg-type]
 
 
-_KINDS: dict[str, tuple[type, ...]] = {"threads": (int, type(None)), "precision": (str,), "max_memory": (int,), "freeze": (bool,), "no_fallback": (bool,),
+_KINDS: dict[str, tuple[type, ...]] = {"threads": (int, type(None)), "precision": (str, type(None)), "max_memory": (int,), "freeze": (bool,), "no_fallback": (bool,),
                                        "max_kernels": (int, type(None))}

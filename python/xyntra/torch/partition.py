@@ -29,7 +29,9 @@ _VIEWS = {_aten.view.default, _aten._unsafe_view.default, _aten.permute.default,
           _aten.unsqueeze.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims, _aten.slice.Tensor, _aten.select.int,
           _aten.alias.default, _aten.detach.default, _aten.split.Tensor, _aten.split_with_sizes.default, _aten.unbind.int, _aten.diagonal.default,
           _aten.view.dtype, _aten.as_strided.default, _aten.view_as_real.default, _aten.view_as_complex.default}
-_DROPOUT_PLACES: dict[object, int] = {_aten.scaled_dot_product_attention.default: 4, _aten._scaled_dot_product_flash_attention_for_cpu.default: 3}
+_DROPOUT_PLACES: dict[object, int] = {_aten.scaled_dot_product_attention.default: 4, _aten._scaled_dot_product_flash_attention_for_cpu.default: 3,
+                                      _aten._scaled_dot_product_flash_attention.default: 3, _aten._scaled_dot_product_efficient_attention.default: 5,
+                                      _aten._scaled_dot_product_cudnn_attention.default: 5}
 
 
 @dataclass

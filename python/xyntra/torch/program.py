@@ -20,6 +20,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from xyntra import _native
 from xyntra.errors import Error, InternalError
+from xyntra.torch.devices import Device
 from xyntra.torch.frozen import Watch, can_be_watched
 from xyntra.torch.options import Options
 from xyntra.torch.partition import Fallback, Segment
@@ -62,9 +63,9 @@ def storage_order(tensor: torch.Tensor) -> tuple[int, ...] | None:
 class Program:
     """Calls like the nodes of its segment: tensors and numbers in, a list of tensors out. Several threads may call it."""
 
-    def __init__(self, graph: fx.GraphModule, segment: Segment, static: set[fx.Node], options: Options, report: SegmentReport) -> None:
+    def __init__(self, graph: fx.GraphModule, segment: Segment, static: set[fx.Node], options: Options, report: SegmentReport, device: Device) -> None:
         """`static` inputs may become constants."""
-        self._options, self._report = options, report
+        self._options, self._report, self._device = options, report, device
         self._nodes = segment.nodes
         self._inputs, self._outputs = segment.inputs, segment.outputs
         self._static = {place for place, node in enumerate(self._inputs) if node in static} if options.freeze else set()
@@ -72,12 +73,14 @@ class Program:
         self._lock = threading.Lock()
         self._bound: dict[int, Bound] = {}  # by number of threads
         self._begun: Bound | None = None  # before the first call
-        self._given_up = False
+        self._given_up = self._noted_capture = False
         self._changes: dict[int, int] = {}  # how often a static input changed
         self._rebinds = 0
 
     def __call__(self, *values: object) -> Sequence[torch.Tensor]:
-        threads = self._options.threads or torch.get_num_threads()
+        if self._device.is_capturing():
+            return self._captured(*values)
+        threads = self._device.threads(self._options.threads)
         bound = self._bound.get(threads)
         if bound is None or bound.watch.changed(values):
             bound = None if self._given_up else self._bind(threads, values)
@@ -85,14 +88,21 @@ class Program:
                 return self._eager(*values)
         return bound.run(values)
 
+    def _captured(self, *values: object) -> Sequence[torch.Tensor]:
+        """For a CUDA graph of the caller's, which would run on memory of ours when that is somebody else's: torch's kernels are captured."""
+        if not self._noted_capture:
+            self._noted_capture = True
+            self._note_fallback("the caller captures a CUDA graph")
+        return self._eager(*values)
+
     def begin(self, given: Mapping[fx.Node, object]) -> None:
         """Compiles in the background for these parameters, while torch writes its guards: the first call, which looks at them as every call does,
         waits for it."""
         values = [given.get(node) for node in self._inputs]
-        if any(not isinstance(values[place], torch.Tensor) for place in self._static):
+        if self._device.is_capturing() or any(not isinstance(values[place], torch.Tensor) for place in self._static):
             return
         with contextlib.suppress(Exception), unset_fake_temporarily():  # what goes wrong does so again in the first call, which says it
-            self._begun = self._make(self._options.threads or torch.get_num_threads(), values)
+            self._begun = self._make(self._device.threads(self._options.threads), values)
             self._begun.begin()
 
     def _make(self, threads: int, values: Sequence[object]) -> Bound:
@@ -100,7 +110,7 @@ class Program:
         begun, self._begun = self._begun, None
         if begun is not None and begun.is_for(threads, frozen) and not begun.watch.changed(values):
             return begun
-        return Bound(self._graph, self._nodes, self._inputs, self._outputs, frozen, values, threads, self._options)
+        return Bound(self._graph, self._nodes, self._inputs, self._outputs, frozen, values, threads, self._options, self._device)
 
     @functools.cached_property
     def _eager(self) -> Callable[..., Sequence[torch.Tensor]]:
@@ -141,7 +151,10 @@ class Program:
         if self._options.no_fallback:
             raise error
         self._given_up = True
-        self._report.refused([Fallback(node.name, str(node.target), str(error)) for node in self._nodes])
+        self._note_fallback(str(error))
+
+    def _note_fallback(self, reason: str) -> None:
+        self._report.refused([Fallback(node.name, str(node.target), reason) for node in self._nodes])
 
     def _check_contract(self) -> None:
         self._report.graph.check_kernels(self._options.max_kernels)
@@ -151,7 +164,7 @@ class Bound:
     """A program for one number of threads, with its constants."""
 
     def __init__(self, graph: fx.GraphModule, nodes: list[fx.Node], inputs: list[fx.Node], outputs: list[fx.Node], frozen: set[int],
-                 values: Sequence[object], threads: int, options: Options) -> None:
+                 values: Sequence[object], threads: int, options: Options, device: Device) -> None:
         given = graph_inputs(inputs, frozen)
         stored = [GraphOutput(node, storage_order(value_of(node))) for node in outputs]  # type: ignore[arg-type]
         writer = GraphWriter(nodes, [one for _, one in given], stored)
@@ -164,15 +177,16 @@ class Bound:
                 tensor = _dense(values[place], one.storage)  # type: ignore[arg-type]
                 self._keep.append(tensor)
                 constants.append((name, DTYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr()))
-        self.threads, self.frozen = threads, frozen
+        self.threads, self.frozen, self._device = threads, frozen, device
         self.watch = Watch({place: values[place] for place in frozen})
         self._taken_nodes, self._stored = [(place, one) for place, one in given if not one.constant], stored
         self._taken = [(place, one.storage, isinstance(value_of(one.node), torch.Tensor)) for place, one in self._taken_nodes]
-        self._outputs = [(_tensor_of(one).dtype, one.storage and [one.storage.index(axis) for axis in range(len(one.storage))]) for one in stored]
-        self._reordered = any(order is not None for _, order in self._outputs)
+        self._outputs = [(_tensor_of(one).dtype, _tensor_of(one).device, one.storage and [one.storage.index(axis) for axis in range(len(one.storage))]) for one in stored]
+        self._reordered = any(order is not None for *_, order in self._outputs)
         self._shapes = shape_function([_stored_shape(one) for one in stored], [(place, value_of(one.node), one.storage) for place, one in self._taken_nodes])
-        self._compile: Callable[[], _native.Session] | None = functools.partial(_native.Session, text.encode(), constants, threads, sizes_seen([one for _, one in given]), options.max_memory,
-                                          options.precision)
+        self._compile: Callable[[], _native.Session] | None = functools.partial(
+            _native.Session, text.encode(), constants, device.backend, threads, sizes_seen([one for _, one in given]), options.max_memory,
+            device.precision(options.precision))
         self._compiled: list[_native.Session | Error] = []
         self._thread: threading.Thread | None = None
 
@@ -199,9 +213,11 @@ class Bound:
         self._native = compiled
         self._compile = self._thread = None
         # The library may call values by other names than the graph, to keep them apart; their order is that of the graph.
-        self._run = _native.Runner(self._native, [(name, number) for name, number, _ in self._native.inputs()],
-                                   [(name, number) for name, number, _ in self._native.outputs()])
-        for expected, rows in (([one.node for _, one in self._taken_nodes], self._native.inputs()), ([one.node for one in self._stored], self._native.outputs())):
+        inputs, outputs = self._native.inputs(), self._native.outputs()
+        there = [name for nodes, rows in ((self._taken_nodes, inputs), (enumerate(self._stored), outputs)) for (_, one), (name, _, _) in zip(nodes, rows)
+                 if is_on_gpu(value_of(one.node))]
+        self._run = _native.Runner(self._native, [(name, number) for name, number, _ in inputs], [(name, number) for name, number, _ in outputs], there)
+        for expected, rows in (([one.node for _, one in self._taken_nodes], inputs), ([one.node for one in self._stored], outputs)):
             if [_kind(node) for node in expected] != [(number, None if sizes is None else len(sizes)) for _, number, sizes in rows]:
                 raise InternalError("the library has other inputs or outputs than the graph")
 
@@ -218,15 +234,21 @@ class Bound:
                 value = value.permute(storage)  # type: ignore[attr-defined]
             if not value.is_contiguous() or value.is_neg():  # type: ignore[attr-defined]
                 value = value.resolve_neg().contiguous()  # type: ignore[attr-defined]
+            if value.data_ptr() % self._device.alignment:  # type: ignore[attr-defined]
+                value = value.clone()  # type: ignore[attr-defined]
             held.append(value)
             addresses.append(value.data_ptr())  # type: ignore[attr-defined]
             sizes.append(value.shape)  # type: ignore[attr-defined]
         shapes = self._shapes(values)
-        made = [torch.empty(shape, dtype=dtype) for shape, (dtype, _) in zip(shapes, self._outputs)]
-        self._run(addresses, sizes, [one.data_ptr() for one in made], shapes)
+        made = [torch.empty(shape, dtype=dtype, device=device) for shape, (dtype, device, _) in zip(shapes, self._outputs)]
+        self._run(addresses, sizes, [one.data_ptr() for one in made], shapes, self._device.stream())
         if self._reordered:
-            made = [one if order is None else one.permute(order) for one, (_, order) in zip(made, self._outputs)]
+            made = [one if order is None else one.permute(order) for one, (*_, order) in zip(made, self._outputs)]
         return made
+
+
+def is_on_gpu(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
 
 
 def graph_inputs(inputs: list[fx.Node], frozen: set[int]) -> list[tuple[int, GraphInput]]:
@@ -267,8 +289,9 @@ def _tensor_of(one: GraphInput | GraphOutput) -> torch.Tensor:
 
 
 def _dense(tensor: torch.Tensor, storage: tuple[int, ...] | None) -> torch.Tensor:
+    """In the host's memory, from which constants are brought to a device once."""
     tensor = tensor.detach().resolve_neg()
-    return (tensor if storage is None else tensor.permute(storage)).contiguous()
+    return (tensor if storage is None else tensor.permute(storage)).contiguous().cpu()
 
 
 def _stored_shape(one: GraphOutput) -> list[object]:

@@ -22,6 +22,7 @@ class SegmentReport:
 
     graph: GraphReport
     nodes: int
+    backend: str  # of Session
     rebinds: int = 0  # compiled anew since parameters changed
     frozen: int = 0  # constants
     failure: str = ""  # why torch runs it after all
@@ -89,7 +90,7 @@ class Explanation:
     def to_dict(self) -> dict:
         return {"graphs": [{"kind": graph.kind, "nodes": graph.nodes, "kernels": graph.kernels,
                             "fallbacks": [vars(one) for one in graph.fallbacks],
-                            "segments": [{"nodes": one.nodes, "frozen": one.frozen, "rebinds": one.rebinds, "failure": one.failure, "plan": one.plan}
+                            "segments": [{"nodes": one.nodes, "backend": one.backend, "frozen": one.frozen, "rebinds": one.rebinds, "failure": one.failure, "plan": one.plan}
                                          for one in graph.segments]} for graph in self.graphs],
                 "breaks": self.breaks, "kernels": self.kernels}
 
@@ -100,7 +101,7 @@ class Explanation:
             if graph.kind != "inference":
                 lines.append("  gradients are needed: parameters stay inputs, and torch runs the backward pass")
             for place, segment in enumerate(graph.segments):
-                lines.append(f"  segment {place}: {segment.nodes} nodes, {segment.frozen} constants"
+                lines.append(f"  segment {place}: {segment.nodes} nodes, {segment.frozen} constants, backend {segment.backend}"
                              + (f"; torch runs it: {segment.failure}" if segment.failure else ""))
                 lines += [f"    {row['kernel']:<4} {row['operations']}" for row in _rows(segment)]
             lines += [f"  torch runs {one.target} ({one.node}{f' in {one.place}' if one.place else ''}): {one.reason}" for one in graph.fallbacks]

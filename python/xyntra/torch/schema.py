@@ -187,7 +187,7 @@ class GraphWriter:
             raise CannotWrite(f"a tensor of layout {tensor.layout}")
         if tensor.dtype not in _SCALAR_TYPES:
             raise CannotWrite(f"a tensor of {tensor.dtype}")
-        if tensor.device.type != "cpu":
+        if tensor.device.type not in ("cpu", "cuda"):  # where among them the importer need not know
             raise CannotWrite(f"a tensor on {tensor.device.type}")
         sizes = [tensor.shape[axis] for axis in (range(tensor.dim()) if order is None else order)]
         for size in sizes:

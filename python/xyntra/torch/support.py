@@ -11,14 +11,18 @@ from torch import fx
 
 from xyntra import _native
 from xyntra.errors import Error
+from xyntra.torch.devices import Device, reason_elsewhere
 from xyntra.torch.partition import Fallback, Segment, leaves, partition, views_for_readers
 from xyntra.torch.schema import CannotWrite, GraphInput, GraphOutput, GraphWriter, is_symbol_arithmetic, value_of
 
 _NAMED = re.compile(r"node '([^']*)'")
 _HIGHER_ORDER = torch._ops.HigherOrderOperator
 # Results that the importer has no values for.
-_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: (1,),
-                                                 torch.ops.aten.mkldnn_rnn_layer.default: (3,)}
+_aten = torch.ops.aten
+_FOR_GRADIENTS: dict[object, tuple[int, ...]] = {_aten._scaled_dot_product_flash_attention_for_cpu.default: (1,), _aten.mkldnn_rnn_layer.default: (3,),
+                                                 _aten._scaled_dot_product_flash_attention.default: tuple(range(1, 9)),
+                                                 _aten._scaled_dot_product_efficient_attention.default: (1, 2, 3),
+                                                 _aten._scaled_dot_product_cudnn_attention.default: tuple(range(1, 9))}
 
 
 class Support:
@@ -27,27 +31,30 @@ class Support:
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
 
-    def reason_of(self, node: fx.Node) -> str | None:
-        if (reason := _reason_at_sight(node)) is not None:
+    def reason_of(self, node: fx.Node, device: Device) -> str | None:
+        if (reason := _reason_at_sight(node, device)) is not None:
             return reason
         if node.target is operator.getitem:
             return None  # of a call that torch runs, whose results are tensors of ours
         results = [user for user in node.users if user.target is operator.getitem] if isinstance(value_of(node), (tuple, list)) else [node]
         return self.refusal([node], _tensors_before([node]), results)
 
-    def segments(self, graph: fx.Graph, static: set[fx.Node]) -> tuple[list[Segment], list[Fallback]]:
+    def segments(self, graph: fx.Graph, static: set[fx.Node], device: Device) -> tuple[list[Segment], list[Fallback]]:
         """Segments that can be compiled as wholes: what only stands in the way among others is left to torch, too. Most graphs are taken
         as they are, which is found out at once; of others each call is asked for."""
-        segments, fallbacks = partition(graph, static, _reason_at_sight)
+        def at_sight(node: fx.Node) -> str | None:
+            return _reason_at_sight(node, device)
+
+        segments, fallbacks = partition(graph, static, at_sight)
         if fallbacks:
             views_for_readers(graph)
-            segments, fallbacks = partition(graph, static, _reason_at_sight)
+            segments, fallbacks = partition(graph, static, at_sight)
         if not any(self._refused(one) for one in segments if one.compiled):
             return segments, fallbacks
         views_for_readers(graph)
         refused: dict[fx.Node, str] = {}
         while True:
-            segments, fallbacks = partition(graph, static, lambda node: refused.get(node) or self.reason_of(node))
+            segments, fallbacks = partition(graph, static, lambda node: refused.get(node) or self.reason_of(node, device))
             found = len(refused)
             for one in segments:
                 if one.compiled:
@@ -83,13 +90,15 @@ class Support:
         return self._known[text]
 
 
-def _reason_at_sight(node: fx.Node) -> str | None:
+def _reason_at_sight(node: fx.Node, device: Device) -> str | None:
     """What the importer need not be asked for."""
+    if (reason := reason_elsewhere(node, device)) is not None:
+        return reason
     if isinstance(node.target, _HIGHER_ORDER):
         return "a higher-order operator"
     if node.target in _FOR_GRADIENTS and any(user.args[1] in _FOR_GRADIENTS[node.target] and user.users for user in node.users):
         return "its further results, which a gradient needs, are not computed"
-    if node.target is torch.ops.aten.as_strided.default and not node.meta.get("of_a_flat_tensor"):
+    if node.target is _aten.as_strided.default and not node.meta.get("of_a_flat_tensor"):
         return "it looks between the elements of a tensor, at memory that has gaps"
     return None
 

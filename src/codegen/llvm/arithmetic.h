@@ -17,6 +17,7 @@ namespace xyntra::cpu_code {
 // What the machine does in one instruction, and must otherwise be written out: nothing may become a library call.
 struct MachineTraits {
   bool rounds = false;  // floor, ceil, trunc, nearest even
+  bool saturates = false;  // floats beyond an integer's range
   bool fuses = false;  // fma
   bool converts_f16 = false;
   bool tiles = false;  // AMX with bf16
@@ -32,7 +33,9 @@ struct MachineTraits {
   kir::TargetOps ops() const {
     return {.scaling = wide_functions ? te::Scaling::ByMachine : te::Scaling::ByArithmetic,
             .fuses = fuses,
-            .converts_f16 = converts_f16};
+            .converts_f16 = converts_f16,
+            .rounds = rounds,
+            .saturates = saturates};
   }
 };
 
@@ -49,7 +52,6 @@ class Arithmetic {
   llvm::Value* compare(te::ExprOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* is_nan(llvm::Value* x);
   llvm::Value* is_inf(llvm::Value* x);
-  llvm::Value* saturated(DType to, llvm::Type* type, llvm::Value* x);
   llvm::Value* cast(DType from, DType to, llvm::Value* x);
   llvm::Value* bitcast(DType from, DType to, llvm::Value* x);
   llvm::Value* settled(llvm::Value* x);  // every NaN made the one that arithmetic makes
@@ -65,8 +67,6 @@ class Arithmetic {
  private:
   llvm::Value* float_arithmetic(te::ExprOp op, llvm::ArrayRef<llvm::Value*> o);
   llvm::Value* integer_arithmetic(te::ExprOp op, DType dtype, llvm::ArrayRef<llvm::Value*> o);
-  llvm::Value* divided(te::ExprOp op, bool is_signed, llvm::Value* a, llvm::Value* b);
-  llvm::Value* shifted(te::ExprOp op, bool is_signed, llvm::Value* x, llvm::Value* places);
   llvm::Value* smallest_or_largest(bool largest, llvm::Value* a, llvm::Value* b);
   llvm::Value* in_wide_parts(llvm::ArrayRef<llvm::Value*> operands,
                              llvm::function_ref<llvm::Value*(llvm::ArrayRef<llvm::Value*>)> instruction);

@@ -1,13 +1,6 @@
 // Conversions between dtypes.
 #include "codegen/llvm/arithmetic.h"
 
-#include <llvm/IR/Module.h>
-#include <llvm/TargetParser/Triple.h>
-
-#include <cmath>
-
-#include "types/float_formats.h"
-
 namespace xyntra::cpu_code {
 
 using llvm::Type;
@@ -76,33 +69,6 @@ Value* Arithmetic::from_storage(DType dtype, Value* x) {
   }
 }
 
-// LLVM has an operation for this, but takes vectors of it apart on x86: there the range is looked at by hand.
-Value* Arithmetic::saturated(DType to, Type* type, Value* x) {
-  const bool is_signed = is_signed_integer(to);
-  const llvm::Triple triple(b_.GetInsertBlock()->getModule()->getTargetTriple());
-  if (!triple.isX86() || !x->getType()->isVectorTy()) {
-    auto saturating = is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    return b_.CreateIntrinsic(saturating, {type, x->getType()}, {x});
-  }
-  const int bits = static_cast<int>(type->getScalarSizeInBits());
-  // Both ends are exact in any float: what truncates into the range lies strictly between them.
-  Value* high = real(x, std::ldexp(1.0, is_signed ? bits - 1 : bits));
-  Value* above = b_.CreateFCmpOGE(x, high);
-  Value* inside =
-      is_signed ? b_.CreateFCmpOGE(x, real(x, -std::ldexp(1.0, bits - 1))) : b_.CreateFCmpOGT(x, real(x, -1));
-  Value* safe = b_.CreateSelect(b_.CreateAnd(inside, b_.CreateNot(above)), x, real(x, 0));
-  Value* made = is_signed ? b_.CreateFPToSI(safe, type) : b_.CreateFPToUI(safe, type);
-  auto constant = [&](const llvm::APInt& value) { return llvm::ConstantInt::get(type, value); };
-  const auto width = static_cast<unsigned>(bits);
-  if (is_signed) {
-    Value* below = b_.CreateFCmpOLT(x, real(x, -std::ldexp(1.0, bits - 1)));
-    made = b_.CreateSelect(below, constant(llvm::APInt::getSignedMinValue(width)), made);
-  }
-  return b_.CreateSelect(
-      above, constant(is_signed ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getMaxValue(width)),
-      made);
-}
-
 Value* Arithmetic::cast(DType from, DType to, Value* x) {
   Type* type = like(x, register_type(to));
   if (is_float(from) && is_float(to)) {
@@ -111,7 +77,10 @@ Value* Arithmetic::cast(DType from, DType to, Value* x) {
   }
   if (is_float(from)) {
     if (to == DType::Bool) return b_.CreateFCmpUNE(x, real(x, 0));  // NaN is true
-    return saturated(to, type, x);
+    const bool is_signed = is_signed_integer(to);
+    if (!traits_.saturates) return is_signed ? b_.CreateFPToSI(x, type) : b_.CreateFPToUI(x, type);
+    const auto saturating = is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(saturating, {type, x->getType()}, {x});
   }
   if (is_float(to)) {
     Value* made = is_signed_integer(from) ? b_.CreateSIToFP(x, type) : b_.CreateUIToFP(x, type);

@@ -3,8 +3,6 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
-#include <array>
-
 #include "kir/effects.h"
 
 namespace xyntra::cpu_code {
@@ -31,11 +29,12 @@ Dim bytes_of(const kir::Buffer& buffer) {
 
 KernelEmitter::KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
                              const CodeOptions& options)
-    : module_(module),
+    : GuardedExpressions(analysis_),
+      module_(module),
       context_(module.getContext()),
       traits_(traits),
       options_(options),
-      analysis_(kernel, traits.ops()),
+      analysis_(kir::legalize(kernel, traits.ops())),
       kernel_(analysis_.kernel()),
       b_(context_),
       entry_(context_),
@@ -169,9 +168,8 @@ Status KernelEmitter::emit_work_items(const kir::Phase& phase) {
 // ---- statements
 
 void KernelEmitter::begin_statement(const StmtNode& node) {
-  emitted_.clear();
+  begin_expressions(mask_);
   settled_ = &analysis_.settled(node);
-  guard_ = mask_;
 }
 
 Status KernelEmitter::statement(const kir::Stmt& given) {
@@ -271,7 +269,7 @@ Status KernelEmitter::serial_loop(const StmtNode& node, const Dim& extent) {
 
 Status KernelEmitter::branch(const StmtNode& node) {
   begin_statement(node);
-  Value* condition = emit(node.condition);
+  Value* condition = value(node.condition);
   const kir::Stmt otherwise = node.body.size() > 1 ? node.body[1] : kir::Stmt();
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
     return statement(known->isOne() ? node.body[0] : otherwise);
@@ -305,7 +303,7 @@ Status KernelEmitter::branch(const StmtNode& node) {
 
 Status KernelEmitter::check(const StmtNode& node) {
   begin_statement(node);
-  Value* index = emit(node.index.front());
+  Value* index = value(node.index.front());
   Value* bound = size(kernel_.buffer(node.buffer).shape.at(node.dimension));
   if (varies(index)) bound = spread(bound);
   Value* outside = b_.CreateICmpUGE(index, bound);
@@ -351,10 +349,9 @@ Status KernelEmitter::call(const StmtNode& node) {
 
 void KernelEmitter::store(const StmtNode& node) {
   begin_statement(node);
-  Value* value = emit(node.value);
-  guard_ = mask_;
-  stream_ = node.condition.defined() && traits_.streams ? emit(node.condition) : nullptr;
-  store_at(node.buffer, analysis_.access(node), value, mask_);
+  Value* stored = value(node.value);
+  stream_ = node.condition.defined() && traits_.streams ? value(node.condition) : nullptr;
+  store_at(node.buffer, analysis_.access(node), stored, mask_);
 }
 
 // ---- expressions
@@ -373,7 +370,7 @@ Value* KernelEmitter::any(Value* condition) {
   return varies(condition) ? b_.CreateOrReduce(condition) : condition;
 }
 
-Value* KernelEmitter::both(Value* a, Value* b) {
+Value* KernelEmitter::both(Value* const& a, Value* const& b) {
   if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
   Value* values[] = {a, b};
   spread_alike(values);
@@ -398,32 +395,12 @@ Value* KernelEmitter::size(const Dim& dim) {
   return sizes_[number];
 }
 
-Value* KernelEmitter::emit(const Expr& expr) {
-  Value* outer = guard_;
-  if (guard_ != nullptr && !analysis_.needs_guard(expr)) guard_ = nullptr;
-  Value* value = known_value(expr);
-  if (value == nullptr) {
-    value = emit_node(expr);
-    if (settled_->count(expr.address()) != 0) value = arithmetic_.settled(value);
-    emitted_[Key{expr.address(), guard_}] = value;
-  }
-  guard_ = outer;
-  return value;
+Value* KernelEmitter::node_value(const Expr& expr) {
+  Value* made = unsettled_value(expr);
+  return settled_->contains(expr.address()) ? arithmetic_.settled(made) : made;
 }
 
-// What was computed where more is read serves where less is: a condition's operand on both sides of its select.
-Value* KernelEmitter::known_value(const Expr& expr) const {
-  auto found = emitted_.find(Key{expr.address(), guard_});
-  if (found != emitted_.end()) return found->second;
-  if (guard_ == nullptr) return nullptr;
-  for (auto guard = enclosing_.rbegin(); guard != enclosing_.rend(); ++guard) {
-    found = emitted_.find(Key{expr.address(), *guard});
-    if (found != emitted_.end()) return found->second;
-  }
-  return nullptr;
-}
-
-Value* KernelEmitter::emit_node(const Expr& expr) {
+Value* KernelEmitter::unsettled_value(const Expr& expr) {
   const ExprNode& node = *expr;
   switch (node.op) {
     case ExprOp::Const: return arithmetic_.constant(node);
@@ -434,27 +411,23 @@ Value* KernelEmitter::emit_node(const Expr& expr) {
     }
     case ExprOp::Size: return size(node.size);
     case ExprOp::Accumulator: internal_error("codegen: an accumulator in a kernel");
-    case ExprOp::Load: return load(node.buffer, analysis_.access(node), guard_);
+    case ExprOp::Load: return loaded(node, guard());
     case ExprOp::LoadOr: return load_or(node);
     case ExprOp::Select: return select(node);
-    case ExprOp::Cast: return arithmetic_.cast(node.operands[0].dtype(), node.dtype, emit(node.operands[0]));
+    case ExprOp::Cast: return arithmetic_.cast(node.operands[0].dtype(), node.dtype, value(node.operands[0]));
     case ExprOp::Bitcast:
-      return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, emit(node.operands[0]));
-    case ExprOp::IsNan: return arithmetic_.is_nan(emit(node.operands[0]));
-    case ExprOp::IsInf: return arithmetic_.is_inf(emit(node.operands[0]));
-    case ExprOp::FloorDiv:
-    case ExprOp::Mod:
-    case ExprOp::Div:
-    case ExprOp::Rem:
-      if (node.dtype == DType::I64) return integer_division(node);
-      break;
+      return arithmetic_.bitcast(node.operands[0].dtype(), node.dtype, value(node.operands[0]));
+    case ExprOp::IsNan: return arithmetic_.is_nan(value(node.operands[0]));
+    case ExprOp::IsInf: return arithmetic_.is_inf(value(node.operands[0]));
     default: break;
   }
   if (te::kind_of(node.op) == te::ExprKind::Compare) return compare(expr);
+  if (const Expr made = analysis_.indices().division(expr); made.defined()) return value(made);
   llvm::SmallVector<Value*, 3> operands;
-  for (const Expr& operand : node.operands) operands.push_back(emit(operand));
+  for (const Expr& operand : node.operands) operands.push_back(value(operand));
   spread_alike(operands);
-  return arithmetic_.arithmetic(node.op, node.dtype, operands);
+  const bool naturals = analysis_.indices().divides_naturals(node);
+  return arithmetic_.arithmetic(node.op, naturals ? DType::U64 : node.dtype, operands);
 }
 
 Value* KernelEmitter::compare(const Expr& expr) {
@@ -465,7 +438,7 @@ Value* KernelEmitter::compare(const Expr& expr) {
       if (Value* made = compare_with_lane(node, *difference)) return made;
     }
   }
-  Value* operands[] = {emit(node.operands[0]), emit(node.operands[1])};
+  Value* operands[] = {value(node.operands[0]), value(node.operands[1])};
   spread_alike(operands);
   return arithmetic_.compare(node.op, node.operands[0].dtype(), operands[0], operands[1]);
 }
@@ -478,7 +451,7 @@ Value* KernelEmitter::compare_with_lane(const ExprNode& node, const te::LinearIn
   Value* rest = size(difference.constant);  // difference = step * lane + rest
   for (const te::LinearIndex::Term& term : difference.terms) {
     if (&term == lane) continue;
-    Value* atom = emit(term.atom);
+    Value* atom = value(term.atom);
     if (varies(atom)) return nullptr;
     rest = b_.CreateAdd(rest, b_.CreateMul(atom, size(term.coefficient)));
   }
@@ -490,81 +463,34 @@ Value* KernelEmitter::compare_with_lane(const ExprNode& node, const te::LinearIn
   }
   if (node.op == ExprOp::LessEqual || node.op == ExprOp::GreaterEqual)
     rest = b_.CreateSub(rest, b_.getInt64(1));
-  // Now: step * lane + rest < 0, so lane < ceil(-rest / step), or, when step < 0, lane > rest / -step.
+  // Now: step * lane + rest < 0, so lane < ceil(-rest / step), or, when step < 0, lane >= floor(rest / -step) + 1. Neither is below 0.
   const bool up = step > 0;
-  Value* bound =
-      up ? b_.CreateAdd(b_.CreateNeg(rest), b_.getInt64(static_cast<std::uint64_t>(step - 1))) : rest;
-  Value* by = b_.getInt64(static_cast<std::uint64_t>(up ? step : -step));
-  bound = arithmetic_.arithmetic(ExprOp::FloorDiv, DType::I64, {bound, by});
-  if (!up) bound = b_.CreateAdd(bound, b_.getInt64(1));
-  bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, b_.getInt64(0));
+  auto n = [this](std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); };
+  Value* dividend = up ? b_.CreateAdd(b_.CreateNeg(rest), n(step - 1)) : b_.CreateSub(rest, n(step));
+  dividend = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, dividend, n(0));
+  Value* bound = b_.CreateUDiv(dividend, n(std::abs(step)));
   bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, b_.getInt64(lanes_->count));
   Value* small = spread(b_.CreateTrunc(bound, b_.getInt32Ty()));
   Value* ids = b_.CreateTrunc(lanes_->ids, small->getType());
   return up ? b_.CreateICmpULT(ids, small) : b_.CreateICmpUGE(ids, small);
 }
 
-// Positions are seldom negative, and unsigned division needs no correction.
-Value* KernelEmitter::integer_division(const ExprNode& node) {
-  Value* operands[] = {emit(node.operands[0]), emit(node.operands[1])};
+Value* KernelEmitter::loaded(const ExprNode& node, Value* const& guard) {
+  return load(node.buffer, analysis_.access(node), guard);
+}
+
+Value* KernelEmitter::is_within(const Expr& index, const Dim& extent) {
+  Value* operands[] = {value(index), size(extent)};
   spread_alike(operands);
-  const Expr& divisor = node.operands[1];
-  const bool positive =
-      divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
-  const bool natural = positive && analysis_.is_natural(node.operands[0]);
-  return arithmetic_.arithmetic(node.op, natural ? DType::U64 : DType::I64, operands);
+  return b_.CreateICmpULT(operands[0], operands[1]);
 }
 
-// Each side is read only where it is chosen.
-Value* KernelEmitter::select(const ExprNode& node) {
-  Value* condition = emit(node.operands[0]);
-  Value* outer = guard_;
-  enclosing_.push_back(outer);
-  std::array<Value*, 2> chosen{};
-  for (std::size_t side = 0; side < 2; ++side) {
-    const Expr& operand = node.operands[1 + side];
-    guard_ = nullptr;
-    if (analysis_.needs_guard(node, 1 + side)) {
-      guard_ = both(outer, side == 0 ? condition : b_.CreateNot(condition));
-    } else if (analysis_.needs_guard(operand)) {
-      guard_ = outer;
-    }
-    chosen[side] = emit(operand);
+Value* KernelEmitter::chosen(DType /*dtype*/, Value* const& condition, Value* const& a, Value* const& b) {
+  Value* sides[] = {a, b};
+  if (varies(condition) || varies(a) || varies(b)) {
+    for (Value*& side : sides) side = spread(side);
   }
-  enclosing_.pop_back();
-  guard_ = outer;
-  Value* values[] = {condition, chosen[0], chosen[1]};
-  if (varies(condition) || varies(chosen[0]) || varies(chosen[1])) {
-    values[1] = spread(values[1]);
-    values[2] = spread(values[2]);
-  }
-  return b_.CreateSelect(values[0], values[1], values[2]);
-}
-
-Value* KernelEmitter::load_or(const ExprNode& node) {
-  const Access& access = analysis_.access(node);
-  const kir::Buffer& buffer = kernel_.buffer(node.buffer);
-  Value* inside = nullptr;
-  for (std::size_t d = 0; d < buffer.shape.size(); ++d) {
-    if (access.within[d]) continue;
-    Value* index[] = {emit(node.operands[1 + d]), size(buffer.shape[d])};
-    spread_alike(index);
-    inside = both(inside, b_.CreateICmpULT(index[0], index[1]));
-  }
-  if (inside == nullptr) return load(node.buffer, access, nullptr);
-  Value* outer = guard_;
-  Value* element = load(node.buffer, access, both(outer, inside));
-  guard_ = nullptr;
-  if (analysis_.needs_guard(node.operands[0])) guard_ = both(outer, b_.CreateNot(inside));
-  enclosing_.push_back(outer);
-  Value* fallback = emit(node.operands[0]);
-  enclosing_.pop_back();
-  guard_ = outer;
-  if (varies(inside) || varies(element) || varies(fallback)) {
-    element = spread(element);
-    fallback = spread(fallback);
-  }
-  return b_.CreateSelect(inside, element, fallback);
+  return b_.CreateSelect(condition, sides[0], sides[1]);
 }
 
 }  // namespace xyntra::cpu_code

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "codegen/analysis.h"
+#include "codegen/guarded_expressions.h"
 #include "codegen/llvm/arithmetic.h"
 #include "codegen/llvm/emit.h"
 #include "kir/intrinsics.h"
@@ -19,7 +19,7 @@ namespace xyntra::cpu_code {
 using codegen::Access;
 using codegen::KernelAnalysis;
 
-class KernelEmitter {
+class KernelEmitter : codegen::GuardedExpressions<llvm::Value*> {
  public:
   KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
                 const CodeOptions& options);
@@ -57,12 +57,12 @@ class KernelEmitter {
 
   // expressions
   void begin_statement(const kir::StmtNode& node);
-  Value* emit(const te::Expr& expr);
-  Value* known_value(const te::Expr& expr) const;
-  Value* emit_node(const te::Expr& expr);
-  Value* select(const te::ExprNode& node);
-  Value* load_or(const te::ExprNode& node);
-  Value* integer_division(const te::ExprNode& node);
+  Value* node_value(const te::Expr& expr) override;
+  Value* unsettled_value(const te::Expr& expr);
+  Value* loaded(const te::ExprNode& load, Value* const& guard) override;
+  Value* is_within(const te::Expr& index, const Dim& extent) override;
+  Value* negated(Value* const& condition) override { return b_.CreateNot(condition); }
+  Value* chosen(DType dtype, Value* const& condition, Value* const& a, Value* const& b) override;
   Value* compare(const te::Expr& expr);
   Value* compare_with_lane(const te::ExprNode& node, const te::LinearIndex& difference);
   Value* size(const Dim& dim);
@@ -70,7 +70,7 @@ class KernelEmitter {
   void spread_alike(llvm::MutableArrayRef<Value*> values);
   static bool varies(const Value* x) { return x->getType()->isVectorTy(); }
   Value* any(Value* condition);  // in any lane
-  Value* both(Value* a, Value* b);  // either may be null: true
+  Value* both(Value* const& a, Value* const& b) override;  // either may be null: true
   template <class Body>
   void each_active_lane(Value* mask, Body body);  // one after another, by a loop
   template <class Make>
@@ -180,19 +180,6 @@ class KernelEmitter {
   // of the statement being written
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   Value* stream_ = nullptr;  // when the store is non-temporal; null: never
-  std::vector<Value*> enclosing_;  // guards around the one that holds, outermost first
-  Value* guard_ = nullptr;  // where a load that needs a guard may read; null: everywhere
-  struct Key {
-    const te::ExprNode* node;
-    const Value* guard;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const {
-      return std::hash<const void*>()(key.node) * 31 + std::hash<const void*>()(key.guard);
-    }
-  };
-  std::unordered_map<Key, Value*, KeyHash> emitted_;
 };
 
 template <class Instruction>

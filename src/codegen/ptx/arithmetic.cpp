@@ -24,7 +24,8 @@ constexpr Row kRows[] = {
     {ExprOp::Add, "add.rn", "add"},
     {ExprOp::Sub, "sub.rn", "sub"},
     {ExprOp::Mul, "mul.rn", "mul.lo"},
-    {ExprOp::Div, "div.rn", nullptr},
+    {ExprOp::Div, "div.rn", "div"},
+    {ExprOp::Rem, nullptr, "rem"},
     {ExprOp::Fma, "fma.rn", nullptr},
     {ExprOp::Sqrt, "sqrt.rn", nullptr},
     {ExprOp::Exp2, "ex2.approx.ftz", nullptr},  // of kernels that are approximate
@@ -63,6 +64,36 @@ std::string integer_type(DType dtype) {
 }
 std::string bits_type(DType dtype) { return is_wide(dtype) ? "b64" : "b32"; }
 std::string float_type(DType dtype) { return dtype == DType::F64 ? "f64" : "f32"; }
+
+// Of literals, where 32 bits hold it.
+std::optional<std::int64_t> folded(ExprOp op, std::int64_t a, std::int64_t b) {
+  switch (op) {
+    case ExprOp::Add: return a + b;
+    case ExprOp::Sub: return a - b;
+    case ExprOp::Mul: return a * b;
+    case ExprOp::Min: return std::min(a, b);
+    case ExprOp::Max: return std::max(a, b);
+    case ExprOp::Div: return a >= 0 && b > 0 ? std::optional(a / b) : std::nullopt;
+    case ExprOp::Rem: return a >= 0 && b > 0 ? std::optional(a % b) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+// What takes no instruction: loops that are written out make numbers of many positions.
+std::optional<std::string> without_instruction(ExprOp op, std::span<const std::string> o) {
+  if (o.size() != 2) return std::nullopt;
+  const auto a = literal(o[0]), b = literal(o[1]);
+  if (a && b) {
+    if (const auto made = folded(op, *a, *b); made && *made >= INT32_MIN && *made <= INT32_MAX)
+      return std::to_string(*made);
+  }
+  if ((op == ExprOp::Add || op == ExprOp::Sub) && b == 0) return o[0];
+  if (op == ExprOp::Add && a == 0) return o[1];
+  if (op != ExprOp::Mul) return std::nullopt;
+  if (a == 0 || b == 0) return "0";
+  if (b == 1) return o[0];
+  return a == 1 ? std::optional(o[1]) : std::nullopt;
+}
 
 [[noreturn]] void no_operation(ExprOp op, const char* on) {
   internal_error(std::string("codegen: '") + te::spelling_of(op) + "' is not an operation on " + on);
@@ -146,23 +177,23 @@ std::string Arithmetic::smallest_or_largest(bool largest, DType dtype, const std
 
 std::string Arithmetic::integer_arithmetic(ExprOp op, DType dtype, std::span<const std::string> o) {
   const Size size = size_of(dtype);
+  if (dtype == DType::I32) {
+    if (const auto known = without_instruction(op, o)) return *known;
+  }
   if (const Row* row = row_of(op);
       row != nullptr && (row->of_integers != nullptr || row->of_bits != nullptr)) {
     const std::string operation = row->of_integers != nullptr ? row->of_integers + ("." + integer_type(dtype))
                                                               : row->of_bits + ("." + bits_type(dtype));
     if (o.size() == 1) return normalised(dtype, code_.make(size, operation, {o[0]}));
     std::string result = code_.make(size, operation, {o[0], o[1]});
-    const bool stays = op == ExprOp::Min || op == ExprOp::Max || row->of_bits != nullptr;
+    const bool stays = op == ExprOp::Min || op == ExprOp::Max || op == ExprOp::Div || op == ExprOp::Rem ||
+                       row->of_bits != nullptr;
     return stays ? result : normalised(dtype, result);
   }
   const std::string type = is_wide(dtype) ? "s64" : "s32";
   switch (op) {
     case ExprOp::Neg: return normalised(dtype, code_.make(size, "neg." + type, {o[0]}));
     case ExprOp::Abs: return normalised(dtype, code_.make(size, "abs." + type, {o[0]}));
-    case ExprOp::Div:
-    case ExprOp::FloorDiv:
-    case ExprOp::Rem:
-    case ExprOp::Mod: return divided(op, dtype, o[0], o[1]);
     case ExprOp::ShiftLeft:
     case ExprOp::ShiftRight: return shifted(op, dtype, o[0], o[1]);
     default: no_operation(op, "integers");
@@ -182,6 +213,7 @@ std::string Arithmetic::bool_arithmetic(ExprOp op, std::span<const std::string> 
 // By a number they are shifts, or a product with its inverse: the assembler divides by whatever it is given. For a < 2^31 and
 // 2^(k-1) < b <= 2^k, m = ceil(2^(31+k) / b) has 32 bits and is off by less than b, so a * m / 2^(31+k) is off by less than 1 / b.
 std::string Arithmetic::quotient(const std::string& a, const std::string& b) {
+  if (const auto number = without_instruction(ExprOp::Div, std::array{a, b})) return *number;
   const std::int64_t known = literal(b).value_or(0);
   if (known < 1 || known > INT32_MAX) return code_.word("div.u32", {a, b});
   const auto divisor = static_cast<std::uint64_t>(known);
@@ -193,44 +225,12 @@ std::string Arithmetic::quotient(const std::string& a, const std::string& b) {
 }
 
 std::string Arithmetic::rest(const std::string& a, const std::string& b) {
+  if (const auto number = without_instruction(ExprOp::Rem, std::array{a, b})) return *number;
   const auto known = literal(b);
   if (!known || *known < 1) return code_.word("rem.u32", {a, b});
   if (std::has_single_bit(static_cast<std::uint64_t>(*known)))
     return code_.word("and.b32", {a, std::to_string(*known - 1)});
   return code_.word("sub.s32", {a, code_.word("mul.lo.s32", {quotient(a, b), b})});
-}
-
-// x / 0 = 0 and x / -1 = -x, which wraps; what the machine makes of either is its own affair.
-std::string Arithmetic::divided(ExprOp op, DType dtype, const std::string& a, const std::string& b) {
-  const bool quotient = op == ExprOp::Div || op == ExprOp::FloorDiv, is_signed = is_signed_integer(dtype);
-  const std::string type = integer_type(dtype);
-  const Size size = size_of(dtype);
-  const auto known = literal(b);
-  const bool by_number = known && *known != 0;
-  const bool plain = by_number && (!is_signed || *known != -1);
-  if (known && *known == 0) return "0";
-  const std::string by_zero = by_number ? std::string(kFalse) : code_.predicate("setp.eq." + type, {b, "0"});
-  const std::string by_minus_one =
-      plain || !is_signed ? std::string(kFalse) : code_.predicate("setp.eq." + type, {b, "-1"});
-  const std::string divisor = select(dtype, code_.either(by_zero, by_minus_one), "1", b);
-  std::string result = code_.make(size, (quotient ? "div." : "rem.") + type, {a, divisor});
-  if (is_signed && (op == ExprOp::FloorDiv || op == ExprOp::Mod)) {
-    const std::string left =
-        quotient ? code_.make(size, "sub." + type, {a, code_.make(size, "mul.lo." + type, {result, divisor})})
-                 : result;
-    const std::string signs = code_.make(size, "xor." + bits_type(dtype), {left, divisor});
-    const std::string is_left = code_.predicate("setp.ne." + type, {left, "0"});
-    const std::string below = code_.both(is_left, code_.predicate("setp.lt." + type, {signs, "0"}));
-    const std::string moved = quotient ? code_.make(size, "sub." + type, {result, "1"})
-                                       : code_.make(size, "add." + type, {result, divisor});
-    result = select(dtype, below, moved, result);
-  }
-  if (by_minus_one != kFalse) {
-    const std::string of_minus_one = quotient ? code_.make(size, "neg." + type, {a}) : "0";
-    result = select(dtype, by_minus_one, of_minus_one, result);
-  }
-  result = select(dtype, by_zero, "0", result);
-  return quotient ? normalised(dtype, result) : result;
 }
 
 // Shifting by the width or more, or by a negative number, leaves nothing but the sign: so does the machine, by unsigned words.

@@ -57,7 +57,6 @@ class Arithmetic {
   std::string float_arithmetic(te::ExprOp op, DType dtype, std::span<const std::string> o, Nans nans);
   std::string integer_arithmetic(te::ExprOp op, DType dtype, std::span<const std::string> o);
   std::string bool_arithmetic(te::ExprOp op, std::span<const std::string> o);
-  std::string divided(te::ExprOp op, DType dtype, const std::string& a, const std::string& b);
   std::string shifted(te::ExprOp op, DType dtype, const std::string& x, const std::string& places);
   std::string smallest_or_largest(bool largest, DType dtype, const std::string& a, const std::string& b);
   std::string normalised(DType dtype, const std::string& x);  // a word of which the lower bits are the number

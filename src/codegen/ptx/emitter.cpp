@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "codegen/ptx/swizzled.h"
+#include "codegen/ptx/units/swizzled.h"
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
+#include "kir/legalize/legalize.h"
 
 namespace xyntra::ptx {
 
@@ -34,6 +35,13 @@ bool outgrows_words(const kir::Kernel& kernel) {
   });
 }
 
+kir::TargetOps words_of(const kir::Kernel& kernel) {
+  return {.scaling = kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic,
+          .saturates = true,
+          .shifts_far = true,
+          .has_lanes = false};
+}
+
 }  // namespace
 
 tl::unexpected<Error> unsupported(const std::string& what) {
@@ -41,8 +49,9 @@ tl::unexpected<Error> unsupported(const std::string& what) {
 }
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
-    : options_(options),
-      analysis_(kernel, {.scaling = kernel.approximate ? te::Scaling::ByUnit : te::Scaling::ByArithmetic}),
+    : GuardedExpressions(analysis_),
+      options_(options),
+      analysis_(kir::legalize(kernel, words_of(kernel))),
       kernel_(analysis_.kernel()),
       arithmetic_(code_),
       wide_(outgrows_words(kernel)) {}
@@ -53,7 +62,7 @@ Result<PtxKernel> KernelEmitter::emit() {
   XYNTRA_CHECK_OK(check_swizzled(kernel_));
   made_.wide = wide_;
   made_.overlaps = options_.overlaps;
-  find_homes();
+  constant_indices_ = analysis_.constant_indices();
   kir::for_each_statement(kernel_.body, [this](const StmtNode& node) {
     made_.has_faults = made_.has_faults || node.kind == StmtNode::Kind::Check;
     if (node.kind != StmtNode::Kind::Call) return;
@@ -212,8 +221,7 @@ bool KernelEmitter::looks_at_results(const StmtNode& node) const {
 }
 
 void KernelEmitter::begin_statement(const StmtNode& node) {
-  known_.clear();
-  guard_.clear();
+  begin_expressions("");
   static const std::unordered_set<const ExprNode*> none;
   settled_ = kernel_.approximate ? &none : &analysis_.settled(node);
   seen_.clear();
@@ -263,20 +271,19 @@ Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
-    case LoopKind::Unrolled: return written_out(node.var, node.body.front());
-    case LoopKind::Vector: return lanes(node.body.front(), node.var);
+    case LoopKind::Unrolled: return written_out(node);
+    case LoopKind::Vector: return lanes(node);
     case LoopKind::Serial: break;
   }
-  return serial(node.var, [&] { return statement(node.body.front()); });
+  return serial(node);
 }
 
-template <class Body>
-Status KernelEmitter::serial(kir::VarId var, Body body) {
-  const Dim& extent = kernel_.variable(var).extent;
+Status KernelEmitter::serial(const StmtNode& node) {
+  const Dim& extent = kernel_.variable(node.var).extent;
   if (extent.is_constant() && extent.constant() < 1) return {};
   if (extent.is(1)) {
-    variables_[var.index] = "0";
-    return body();
+    variables_[node.var.index] = "0";
+    return statement(node.body.front());
   }
   const std::string trip_count = size(extent, false), counter = code_.fresh(Size::Word);
   const std::string head = code_.fresh_label(), after = code_.fresh_label();
@@ -287,8 +294,8 @@ Status KernelEmitter::serial(kir::VarId var, Body body) {
   }
   code_.open_loop(counter);
   code_.label(head);
-  variables_[var.index] = counter;
-  XYNTRA_CHECK_OK(body());
+  variables_[node.var.index] = counter;
+  XYNTRA_CHECK_OK(statement(node.body.front()));
   code_.close_loop();
   code_.line("add.s32 " + counter + ", " + counter + ", 1");
   code_.line("@" + code_.predicate("setp.lt.s32", {counter, trip_count}) + " bra " + head);
@@ -296,29 +303,19 @@ Status KernelEmitter::serial(kir::VarId var, Body body) {
   return {};
 }
 
-Status KernelEmitter::written_out(kir::VarId var, const kir::Stmt& body) {
-  const std::int64_t iterations = kernel_.variable(var).extent.constant();
+Status KernelEmitter::written_out(const StmtNode& loop) {
+  const std::int64_t iterations = kernel_.variable(loop.var).extent.constant();
   for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
-    variables_[var.index] = std::to_string(iteration);
-    XYNTRA_CHECK_OK(statement(body));
+    variables_[loop.var.index] = std::to_string(iteration);
+    XYNTRA_CHECK_OK(statement(loop.body.front()));
   }
   return {};
 }
 
-// A statement for every lane before the next one; memory is read and written for several lanes at once.
-Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
-  if (!given.defined()) return {};
-  const StmtNode& node = *given;
-  if (node.kind == StmtNode::Kind::Block) {
-    for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(lanes(inner, lane));
-    return {};
-  }
-  if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
-    return serial(node.var, [&] { return lanes(node.body.front(), lane); });
-  if (node.kind == StmtNode::Kind::Check && te::variables_of(node.index.front()).count(lane) == 0)
-    return statement(given);
-  if (node.kind == StmtNode::Kind::Store && vector_store(node, lane)) return {};
-  return written_out(lane, given);
+// Memory is read and written for several lanes at once.
+Status KernelEmitter::lanes(const StmtNode& loop) {
+  const StmtNode& body = *loop.body.front();
+  return body.kind == StmtNode::Kind::Store && vector_store(body, loop.var) ? Status() : written_out(loop);
 }
 
 Status KernelEmitter::branch(const StmtNode& node) {

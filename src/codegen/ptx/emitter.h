@@ -1,13 +1,12 @@
 // One kernel as one PTX module, an entry per phase.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "codegen/analysis.h"
+#include "codegen/guarded_expressions.h"
 #include "codegen/ptx/arithmetic.h"
 #include "codegen/ptx/emit.h"
 
@@ -18,7 +17,7 @@ inline constexpr std::int64_t kAlignment = 16, kSwizzleAlignment = 1024;
 
 tl::unexpected<Error> unsupported(const std::string& what);  // "no PTX can be made of " it
 
-class KernelEmitter {
+class KernelEmitter : codegen::GuardedExpressions<std::string> {
  public:
   KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options);
   Result<PtxKernel> emit();
@@ -33,10 +32,9 @@ class KernelEmitter {
   Status statement(const kir::Stmt& statement);
   bool looks_at_results(const kir::StmtNode& node) const;
   Status loop(const kir::StmtNode& node);
-  template <class Body>
-  Status serial(kir::VarId var, Body body);
-  Status written_out(kir::VarId var, const kir::Stmt& body);
-  Status lanes(const kir::Stmt& statement, kir::VarId lane);
+  Status serial(const kir::StmtNode& node);
+  Status written_out(const kir::StmtNode& loop);
+  Status lanes(const kir::StmtNode& loop);
   Status branch(const kir::StmtNode& node);
   void store(const kir::StmtNode& node);
   void check(const kir::StmtNode& node);
@@ -66,7 +64,6 @@ class KernelEmitter {
 
   // ---- memory (memory.cpp)
   enum class Home : std::uint8_t { Global, Shared, Local, Registers };
-  void find_homes();
   Status own_buffers(const kir::Stmt& body, bool threads);
   bool is_packed(kir::BufferId buffer) const;
   int element_bytes(kir::BufferId buffer) const;
@@ -93,30 +90,26 @@ class KernelEmitter {
   void load_vectors(const te::Expr& value, kir::VarId lane);
 
   // ---- expressions (expressions.cpp)
-  std::string value(const te::Expr& expr);
-  std::string node_value(const te::Expr& expr);
-  std::optional<std::string> known_value(const te::Expr& expr) const;
-  std::string select(const te::ExprNode& node, DType as,
-                     const std::function<std::string(const te::Expr&)>& side_value);
-  std::string load_or(const te::ExprNode& node);
+  std::string node_value(const te::Expr& expr) override;
+  std::string unsettled_value(const te::Expr& expr);
+  std::string loaded(const te::ExprNode& node, const std::string& guard) override;
+  std::string is_within(const te::Expr& index, const Dim& extent) override;
+  std::string both(const std::string& a, const std::string& b) override { return code_.both(a, b); }
+  std::string negated(const std::string& condition) override { return code_.negated(condition); }
+  std::string chosen(DType dtype, const std::string& condition, const std::string& a,
+                     const std::string& b) override {
+    return arithmetic_.select(dtype, condition, a, b);
+  }
+  std::optional<bool> decided(const std::string& condition) override;
   std::string compare(const te::ExprNode& node);
-  std::string division(const te::ExprNode& node);
-  bool is_position(const te::Expr& expr, bool may_read = true);
+  bool is_position(const te::Expr& expr);
   std::string position(const te::Expr& index);  // a 64-bit index as a word
-  std::string position_value(const te::Expr& index);
-  std::string position_arithmetic(const te::ExprNode& node);
+  std::string widened(const std::string& word);
   std::string size(const Dim& dim, bool wide);
   std::string variable(kir::VarId id) const;  // a word
   // What is rounded to 16 bits by a store, before it is; the value itself elsewhere.
   std::string unrounded(const kir::StmtNode& store, Nans& nans);
   Nans nans_of(const te::ExprNode& node) const { return seen_.contains(&node) ? Nans::Kept : Nans::Any; }
-
-  struct Key {
-    const te::ExprNode* node;
-    bool as_position;
-    std::string guard;
-    auto operator<=>(const Key&) const = default;
-  };
 
   const PtxOptions options_;
   codegen::KernelAnalysis analysis_;
@@ -135,15 +128,11 @@ class KernelEmitter {
   std::map<std::string, std::string> sizes_;  // registers of sizes, of the phase
   std::string local_;  // declarations of the phase
   std::string prologue_;
-  std::map<Key, std::string> known_;  // of the statement
   std::map<std::pair<const te::ExprNode*, std::int64_t>, std::string> loaded_;  // by load and lane
   std::optional<std::int64_t> lane_;  // which one is being computed
   std::unordered_set<const te::ExprNode*> seen_;  // of the statement: the bits of their NaNs are
   const std::unordered_set<const te::ExprNode*>* settled_ = nullptr;
   const te::ExprNode* unsettled_ = nullptr;  // settled when it is stored
-  std::map<std::pair<const te::ExprNode*, bool>, bool> positions_;
-  std::string guard_;  // a condition under which alone loads are in bounds
-  std::vector<std::string> enclosing_;  // guards around it
   std::string end_;  // label
   std::int64_t threads_ = 1;
   bool waits_ = false;  // for what was launched before, yet

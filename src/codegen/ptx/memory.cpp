@@ -8,7 +8,6 @@
 namespace xyntra::ptx {
 
 using kir::BufferId;
-using kir::LoopKind;
 using kir::Scope;
 using kir::StmtNode;
 using te::Expr;
@@ -33,37 +32,6 @@ std::int64_t rounded(std::int64_t bytes, std::int64_t alignment) {
 }  // namespace
 
 // ---- buffers
-
-// Which buffers have constant indices alone, once loops are written out: their elements can be registers.
-void KernelEmitter::find_homes() {
-  std::unordered_map<std::uint32_t, LoopKind> kinds;
-  kir::for_each_statement(kernel_.body, [&](const StmtNode& node) {
-    if (node.kind == StmtNode::Kind::Loop) kinds[node.var.index] = node.loop;
-  });
-  constant_indices_.assign(kernel_.buffers.size(), true);
-  auto look = [&](BufferId buffer, const te::LinearIndex& index) {
-    const bool constant = index.constant.is_constant() &&
-                          std::ranges::all_of(index.terms, [&](const te::LinearIndex::Term& term) {
-                            if (term.atom->op != ExprOp::Var || !term.coefficient.is_constant()) return false;
-                            const auto kind = kinds.find(term.atom->var.index);
-                            return kind != kinds.end() &&
-                                   (kind->second == LoopKind::Vector || kind->second == LoopKind::Unrolled);
-                          });
-    if (!constant) constant_indices_[buffer.index] = false;
-  };
-  kir::for_each_statement(kernel_.body, [&](const StmtNode& node) {
-    if (node.kind == StmtNode::Kind::Store) look(node.buffer, analysis_.access(node).flat);
-    for (const kir::Operand& operand : node.operands) {
-      if (operand.buffer.valid() && !kir::is_hint(node.intrinsic))
-        look(operand.buffer, analysis_.access(operand).flat);
-    }
-    kir::for_each_expr(node, [&](const Expr& expr) {
-      te::for_each_node(expr, [&](const ExprNode& inner) {
-        if (te::is_load(inner)) look(inner.buffer, analysis_.access(inner).flat);
-      });
-    });
-  });
-}
 
 Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
   std::vector<bool> used(kernel_.buffers.size(), false);
@@ -354,7 +322,7 @@ void KernelEmitter::load_vectors(const Expr& value, kir::VarId lane) {
     const DType dtype = kernel_.buffer(inner.buffer).dtype;
     for (std::int64_t first = 0; first < lanes; first += width) {
       variables_[lane.index] = std::to_string(first);
-      known_.clear();
+      forget();
       const std::string from = place(inner.buffer, access.flat);
       const bool halves = element_bytes(inner.buffer) == 2;
       std::vector<std::string> made;
@@ -396,10 +364,10 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   }
   lane_.reset();
   loaded_.clear();
-  known_.clear();
+  forget();
   for (std::int64_t first = 0; first < lanes; first += width) {
     variables_[lane.index] = std::to_string(first);
-    known_.clear();
+    forget();
     if (width == 1) {
       store_at(node.buffer, flat, stored[static_cast<std::size_t>(first)]);
       continue;

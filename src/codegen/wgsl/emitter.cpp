@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 
+#include "codegen/wgsl/passes/halves.h"
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
+#include "kir/legalize/legalize.h"
 
 namespace xyntra::wgsl {
 
@@ -357,10 +359,22 @@ Status KernelEmitter::loop(const StmtNode& node) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
     case LoopKind::Unrolled: return unrolled(node);
-    case LoopKind::Vector: return lanes(node.body.front(), node.var);
+    case LoopKind::Vector: return lanes(node);
     case LoopKind::Serial: break;
   }
-  return emit_loop(node.var, [&] { return statement(node.body.front()); });
+  return serial(node);
+}
+
+Status KernelEmitter::serial(const StmtNode& node) {
+  const std::string name = variable(node.var), extent = size(kernel_.variable(node.var).extent);
+  loops_.push_back({node.var, depth_, {}, {}});
+  std::string before;
+  std::swap(body_, before);
+  Status done = block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)",
+                      [&] { return statement(node.body.front()); });
+  body_ = before + loops_.back().before + body_;
+  loops_.pop_back();
+  return done;
 }
 
 Status KernelEmitter::unrolled(const StmtNode& node) {
@@ -373,24 +387,12 @@ Status KernelEmitter::unrolled(const StmtNode& node) {
   return {};
 }
 
-// A statement for every lane before the next one: at once where the language has it, else one lane after another.
-Status KernelEmitter::lanes(const kir::Stmt& given, kir::VarId lane) {
-  const StmtNode& node = *given;
-  if (node.kind == StmtNode::Kind::Block) {
-    for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(lanes(inner, lane));
-    return {};
-  }
-  if (node.kind == StmtNode::Kind::Loop && node.loop == LoopKind::Serial)
-    return emit_loop(node.var, [&] { return lanes(node.body.front(), lane); });
-  if (node.kind == StmtNode::Kind::Check && te::variables_of(node.index.front()).count(lane) == 0)
-    return statement(given);
-  if (node.kind == StmtNode::Kind::Store && (vector_store(node, lane) || packed_store(node, lane))) return {};
-  for (std::int64_t one = 0; one < kernel_.variable(lane).extent.constant(); ++one) {
-    fixed_[lane.index] = one;
-    XYNTRA_CHECK_OK(statement(given));
-  }
-  fixed_.erase(lane.index);
-  return {};
+// At once where the language has it, else one lane after another.
+Status KernelEmitter::lanes(const StmtNode& loop) {
+  const kir::Stmt& body = loop.body.front();
+  const bool stores = body->kind == StmtNode::Kind::Store;
+  if (stores && (vector_store(*body, loop.var) || packed_store(*body, loop.var))) return {};
+  return unrolled(loop);
 }
 
 bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
@@ -400,9 +402,8 @@ bool KernelEmitter::vector_store(const StmtNode& node, kir::VarId lane) {
   lane_ = lane;
   begin_statement(node);
   const bool settles = settled_->count(node.value.address()) != 0;
-  const bool narrow = std::ranges::any_of(cancelling_, [](const ExprNode* one) {
-    return one->dtype != DType::F32 || codegen::is_times_zero(*one);
-  });
+  const bool narrow =
+      std::ranges::any_of(cancelling_, [](const ExprNode* one) { return one->dtype != DType::F32; });
   if (!narrow && settled_->size() == (settles ? 1U : 0U) && is_vector(node.value)) {
     const std::string stored = vector_value(node.value);
     line(place(node.buffer, flat) + " = " +
@@ -542,10 +543,25 @@ std::string KernelEmitter::size(const Dim& dim) {
 }  // namespace xyntra::wgsl
 
 namespace xyntra {
+namespace {
 
+kir::Kernel in_words_of_shaders(const kir::Kernel& kernel, const WgslFeatures& features) {
+  return kir::legalize(features.float16_adds ? wgsl::with_halves(kernel) : kernel,
+                       {.fuses = false,
+                        .adds_halves = features.float16 && features.float16_adds,
+                        .saturates = true,
+                        .divides = true,
+                        .shifts_far = true,
+                        .has_lanes = false,
+                        .keeps_specials = false});
+}
+
+}  // namespace
+
+// Bindings are those of the legal kernel: what is legalised to a constant reads nothing.
 Result<ShaderKernel> emit_wgsl(const kir::Kernel& kernel, const WgslFeatures& features) {
   XYNTRA_CHECK_OK(kir::verify(kernel));
-  wgsl::BoundKernel bound = wgsl::with_bindings(kernel, features);
+  wgsl::BoundKernel bound = wgsl::with_bindings(in_words_of_shaders(kernel, features), features);
   XYNTRA_TRY(ShaderKernel made, wgsl::KernelEmitter(bound.kernel, features).emit(bound.packs));
   made.bindings = std::move(bound.bindings);
   for (const kir::Buffer& buffer : kernel.buffers) {

@@ -6,16 +6,11 @@
 #include <unordered_map>
 
 #include "codegen/analysis.h"
-#include "codegen/wgsl/bindings.h"
-#include "codegen/wgsl/halves.h"
+#include "codegen/wgsl/passes/bindings.h"
 #include "codegen/wgsl/operations.h"
 #include "codegen/wgsl/storage.h"
 
 namespace xyntra::wgsl {
-
-// Made of loops, sizes and numbers of 32 bits, so that 32 bits hold it. What was read from memory can be anything, so
-// it is not multiplied.
-bool is_position(const te::Expr& expr, bool may_read = true);
 
 inline char component_name(std::size_t number) { return std::string_view("xyzw")[number % 4]; }
 
@@ -32,9 +27,9 @@ inline bool is_private(kir::Scope scope) {
 
 class KernelEmitter {
  public:
+  // A kernel in words that shaders have.
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
-      : analysis_(features.float16_adds ? with_halves(kernel) : kernel,
-                  {.fuses = false, .adds_halves = features.float16 && features.float16_adds}),
+      : analysis_(kernel, true),
         kernel_(analysis_.kernel()),
         features_(features),
         operations_(features),
@@ -62,10 +57,9 @@ class KernelEmitter {
   Status statement(const kir::Stmt& statement);
   Status loop(const kir::StmtNode& node);
   Status shuffle(const kir::StmtNode& node);
-  template <class Body>
-  Status emit_loop(kir::VarId var, Body body);
+  Status serial(const kir::StmtNode& node);
   Status unrolled(const kir::StmtNode& node);
-  Status lanes(const kir::Stmt& statement, kir::VarId lane);
+  Status lanes(const kir::StmtNode& loop);
   bool vector_store(const kir::StmtNode& node, kir::VarId lane);
   bool packed_store(const kir::StmtNode& node, kir::VarId lane);
   void assemble(const kir::StmtNode& node, kir::VarId lane);
@@ -81,8 +75,9 @@ class KernelEmitter {
   // ---- expressions: text that stands for a value; what is used twice gets a name
   std::string value(const te::Expr& expr);
   std::string node_text(const te::Expr& expr);
-  std::optional<std::string> unfolded_text(const te::ExprNode& node);
+  std::string sum_with_zero(const te::ExprNode& node, std::size_t zero);
   std::string named(const te::Expr& expr);  // a value as a word, whatever it takes
+  bool is_position(const te::Expr& index) { return analysis_.indices().is_position(index); }
   std::string position(const te::Expr& index);  // a 64-bit index as i32
   std::string position_text(const te::Expr& index);
   std::string position(const te::LinearIndex& index);
@@ -105,7 +100,6 @@ class KernelEmitter {
   std::string vector_value(const te::Expr& expr);
   std::string vector_text(const te::Expr& expr);
   std::string compare(const te::ExprNode& node);
-  std::string compare_itself(te::ExprOp op, const te::Expr& number);
   std::string select(const te::ExprNode& node);
   std::string load(const te::ExprNode& node);
   std::string load_or(const te::ExprNode& node);
@@ -179,18 +173,6 @@ Status KernelEmitter::block(const std::string& head, Body body) {
   known_ = std::move(outside);
   --depth_;
   line("}");
-  return done;
-}
-
-template <class Body>
-Status KernelEmitter::emit_loop(kir::VarId var, Body body) {
-  const std::string name = variable(var), extent = size(kernel_.variable(var).extent);
-  loops_.push_back({var, depth_, {}, {}});
-  std::string before;
-  std::swap(body_, before);
-  Status done = block("for (var " + name + " = 0; " + name + " < " + extent + "; " + name + "++)", body);
-  body_ = before + loops_.back().before + body_;
-  loops_.pop_back();
   return done;
 }
 

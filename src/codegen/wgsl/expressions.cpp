@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/wgsl/emitter.h"
+#include "kir/legalize/division.h"
 
 namespace xyntra::wgsl {
 
@@ -16,106 +17,43 @@ namespace {
 
 constexpr std::size_t kLongText = 72;  // longer expressions are cut into lines
 
-bool is_zero(const Expr& expr) { return codegen::literal(expr) == 0; }
-bool is_negative(const Expr& literal) { return std::signbit(codegen::literal(literal).value_or(0)); }
-
-bool is_negated(const Expr& one, const Expr& other) {
-  return one->op == ExprOp::Neg && te::same(one->operands[0], other);
+// A constant, as it is or as a wider float.
+std::optional<double> literal(const Expr& expr) {
+  const bool widens = expr->op == ExprOp::Cast && is_float(expr.dtype()) && is_float(expr->operands[0].dtype());
+  if (widens && bits_of(expr->operands[0].dtype()) < bits_of(expr.dtype())) return literal(expr->operands[0]);
+  const bool is_number = expr->op == ExprOp::Const && is_float(expr.dtype());
+  return is_number ? std::optional(expr->float_value) : std::nullopt;
 }
-
-// Narrower floats are computed with in few places, and not all of them have a zero.
-bool has_own_arithmetic(DType dtype) { return is_float(dtype) && bits_of(dtype) >= 16; }
-
-// x - x or x + -x: 0, or NaN where x is not finite; compilers of shaders make 0 of it.
-bool is_less_itself(const ExprNode& node) {
-  if (!has_own_arithmetic(node.dtype) || node.operands.size() != 2) return false;
-  const Expr &a = node.operands[0], &b = node.operands[1];
-  return (node.op == ExprOp::Sub && te::same(a, b)) ||
-         (node.op == ExprOp::Add && (is_negated(a, b) || is_negated(b, a)));
-}
+bool is_zero(const Expr& expr) { return literal(expr) == 0; }
+bool is_plus_zero(const Expr& expr) { return is_zero(expr) && !std::signbit(*literal(expr)); }
 
 // x + 0 or 0 - x: which operand is the zero.
 std::optional<std::size_t> zero_of_sum(const ExprNode& node) {
-  auto is_plus_zero = [](const Expr& expr) { return is_zero(expr) && !is_negative(expr); };
-  if (!has_own_arithmetic(node.dtype) || (node.op != ExprOp::Add && node.op != ExprOp::Sub))
-    return std::nullopt;
+  if (!is_float(node.dtype) || (node.op != ExprOp::Add && node.op != ExprOp::Sub)) return std::nullopt;
   if (is_plus_zero(node.operands[0])) return 0;
-  if (node.op == ExprOp::Add && is_plus_zero(node.operands[1])) return 1;
-  return std::nullopt;
+  return node.op == ExprOp::Add && is_plus_zero(node.operands[1]) ? std::optional<std::size_t>(1)
+                                                                  : std::nullopt;
 }
 
 // select(x < 0, 0, x)
 bool is_relu(const ExprNode& node) {
   const Expr &condition = node.operands[0], &chosen = node.operands[1], &otherwise = node.operands[2];
-  return node.dtype == DType::F32 && condition->op == ExprOp::Less && is_zero(condition->operands[1]) &&
-         is_zero(chosen) && !is_negative(chosen) && te::same(condition->operands[0], otherwise);
+  return node.dtype == DType::F32 && condition->op == ExprOp::Less && is_plus_zero(chosen) &&
+         is_zero(condition->operands[1]) && te::same(condition->operands[0], otherwise);
 }
 
 bool is_word(const std::string& text) { return text.find_first_of(" (") == std::string::npos; }
 
-// What can be said in 32 bits about positions in buffers, which have fewer elements than that.
-bool is_index_arithmetic(ExprOp op) {
-  switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Mul:
-    case ExprOp::Neg:
-    case ExprOp::Min:
-    case ExprOp::Max:
-    case ExprOp::Div:
-    case ExprOp::Rem:
-    case ExprOp::FloorDiv:
-    case ExprOp::Mod: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
-
-namespace {
-
-using Looked = std::array<te::Visited, 2>;  // nodes that are positions, by whether they may read
-
-bool is_position(const Expr& expr, bool may_read, Looked& looked) {
-  const ExprNode& node = *expr;
-  if (node.dtype != DType::I64) return false;
-  if (!looked[may_read ? 1 : 0].insert(&node)) return true;  // one that is not ends the walk
-  auto all = [&](std::span<const Expr> operands, bool read) {
-    return std::all_of(operands.begin(), operands.end(),
-                       [&](const Expr& operand) { return is_position(operand, may_read && read, looked); });
-  };
-  switch (node.op) {
-    case ExprOp::Const: return node.int_value >= INT32_MIN && node.int_value <= INT32_MAX;
-    case ExprOp::Var:
-    case ExprOp::Size: return true;
-    case ExprOp::Cast: {
-      const DType from = node.operands[0].dtype();
-      return may_read && is_integer(from) && (bits_of(from) < 32 || from == DType::I32);
-    }
-    case ExprOp::Select: return all(std::span(node.operands).subspan(1), true);
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Min:
-    case ExprOp::Max: return all(node.operands, true);
-    default: return is_index_arithmetic(node.op) && all(node.operands, false);
-  }
-}
-
-}  // namespace
-
-bool is_position(const Expr& expr, bool may_read) {
-  Looked looked;
-  return is_position(expr, may_read, looked);
-}
 
 // ---- expressions
 
 std::string KernelEmitter::value(const Expr& expr) {
   const Key key{expr.address(), false};
   if (auto known = known_.find(key); known != known_.end()) return known->second;
-  const std::optional<std::string> unfolded = unfolded_text(*expr);
-  std::string text = unfolded ? *unfolded : node_text(expr);
-  if (!unfolded && cancelling_.contains(expr.address())) text = operations_.kept(expr.dtype(), text);
+  const auto zero = zero_of_sum(*expr);
+  std::string text = zero ? sum_with_zero(*expr, *zero) : node_text(expr);
+  if (!zero && cancelling_.contains(expr.address())) text = operations_.kept(expr.dtype(), text);
   if (settled_->count(expr.address()) != 0) text = operations_.settled(expr.dtype(), text);
   const bool shared = uses_[expr.address()] > 1;
   if (!is_word(text) && (shared || text.size() > kLongText)) {
@@ -127,24 +65,9 @@ std::string KernelEmitter::value(const Expr& expr) {
   return text;
 }
 
-// By bits, what compilers that know neither NaN nor the sign of a zero make a constant of, or an operand.
-std::optional<std::string> KernelEmitter::unfolded_text(const ExprNode& node) {
-  const DType dtype = node.dtype;
-  if (!has_own_arithmetic(dtype) || node.operands.size() != 2) return std::nullopt;
-  if (is_less_itself(node)) return operations_.less_itself(dtype, value(node.operands[0]));
-  const bool divides = node.op == ExprOp::Div;
-  if (divides && te::same(node.operands[0], node.operands[1]))
-    return operations_.over_itself(dtype, value(node.operands[0]));
-  if (const auto zero = zero_of_sum(node)) {
-    const std::string other = value(node.operands[1 - *zero]);
-    return operations_.plus_zero(dtype, node.op == ExprOp::Sub ? "-(" + other + ")" : other);
-  }
-  const bool times = codegen::is_times_zero(node);
-  if (!times && !(divides && is_zero(node.operands[0]))) return std::nullopt;
-  const std::size_t zero = is_zero(node.operands[0]) ? 0 : 1;
+std::string KernelEmitter::sum_with_zero(const ExprNode& node, std::size_t zero) {
   const std::string other = value(node.operands[1 - zero]);
-  const std::string made = times ? operations_.times_zero(dtype, other) : operations_.zero_over(dtype, other);
-  return is_negative(node.operands[zero]) ? "-(" + made + ")" : made;
+  return operations_.plus_zero(node.dtype, node.op == ExprOp::Sub ? "-(" + other + ")" : other);
 }
 
 std::string KernelEmitter::named(const Expr& expr) {
@@ -156,30 +79,8 @@ std::string KernelEmitter::named(const Expr& expr) {
   return name;
 }
 
-namespace {
-
-// What the compiler of shaders would evaluate and cannot: it has no functions of constant doubles.
-std::optional<double> constant_double(const ExprNode& node) {
-  const bool unary = node.dtype == DType::F64 && node.operands.size() == 1;
-  if (!unary || node.operands[0]->op != ExprOp::Const || node.operands[0]->dtype != DType::F64)
-    return std::nullopt;
-  const double of = node.operands[0]->float_value;
-  switch (node.op) {
-    case ExprOp::Abs: return std::fabs(of);
-    case ExprOp::Floor: return std::floor(of);
-    case ExprOp::Ceil: return std::ceil(of);
-    case ExprOp::Round: return std::nearbyint(of);
-    case ExprOp::Trunc: return std::trunc(of);
-    case ExprOp::Sqrt: return std::sqrt(of);
-    default: return std::nullopt;
-  }
-}
-
-}  // namespace
-
 std::string KernelEmitter::node_text(const Expr& expr) {
   const ExprNode& node = *expr;
-  if (auto folded = constant_double(node)) return operations_.constant(*Expr::floating(DType::F64, *folded));
   switch (node.op) {
     case ExprOp::Const: return operations_.constant(node);
     case ExprOp::Var: return operations_.cast(DType::I32, DType::I64, variable(node.var));
@@ -256,18 +157,11 @@ bool KernelEmitter::is_sum_of_halves(const ExprNode& node) const {
 
 std::string KernelEmitter::compare(const ExprNode& node) {
   const Expr &a = node.operands[0], &b = node.operands[1];
-  if (is_float(a.dtype()) && te::same(a, b)) return compare_itself(node.op, a);
   const bool positions = is_position(a) && is_position(b);
   const std::string first =
       positions ? position(a) : value(a);  // one after the other: lines come in this order
   const std::string second = positions ? position(b) : value(b);
   return operations_.compare(node.op, positions ? DType::I32 : a.dtype(), first, second);
-}
-
-// A number is what it is, but NaN is not.
-std::string KernelEmitter::compare_itself(ExprOp op, const Expr& number) {
-  if (op == ExprOp::Less || op == ExprOp::Greater) return "false";
-  return (op == ExprOp::NotEqual ? "" : "!") + operations_.is_nan(number.dtype(), value(number));
 }
 
 // ---- positions
@@ -327,15 +221,9 @@ std::string KernelEmitter::position_text(const Expr& index) {
   }
   std::vector<std::string> operands;
   for (const Expr& operand : node.operands) operands.push_back(position(operand));
-  const bool divides = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div || node.op == ExprOp::Mod ||
-                       node.op == ExprOp::Rem;
-  if (divides) {
-    const Expr& divisor = node.operands[1];
-    const bool positive =
-        divisor->op == ExprOp::Size || (divisor->op == ExprOp::Const && divisor->int_value > 0);
-    const bool quotient = node.op == ExprOp::FloorDiv || node.op == ExprOp::Div;
-    if (positive && analysis_.is_natural(node.operands[0]))
-      return quotient ? quotient_text(operands[0], operands[1]) : rest_text(operands[0], operands[1]);
+  if (kir::is_division(node.op) && analysis_.indices().is_of_naturals(node)) {
+    return kir::is_quotient(node.op) ? quotient_text(operands[0], operands[1])
+                                     : rest_text(operands[0], operands[1]);
   }
   return operations_.arithmetic(node.op, DType::I32, operands);
 }
@@ -429,7 +317,7 @@ te::LinearIndex KernelEmitter::whole_vectors_of(te::LinearIndex& index) {
   te::LinearIndex vectors, rest;
   for (const te::LinearIndex::Term& term : index.terms) {
     const bool whole = te::divides(Dim(kVector), term.coefficient);
-    const bool natural = term.coefficient.never_negative() && analysis_.is_natural(term.atom);
+    const bool natural = term.coefficient.never_negative() && analysis_.indices().is_natural(term.atom);
     if (!whole && !natural) return {};
     if (whole) {
       vectors.terms.push_back({term.atom, floor_div(term.coefficient, Dim(kVector))});
@@ -511,7 +399,7 @@ bool KernelEmitter::is_vector(const Expr& expr, te::Visited& seen) {
     case ExprOp::Min:
     case ExprOp::Max:
     case ExprOp::Fma:
-      if (is_less_itself(node) || zero_of_sum(node)) return false;
+      if (zero_of_sum(node)) return false;
       return std::all_of(node.operands.begin(), node.operands.end(),
                          [&](const Expr& operand) { return is_vector(operand, seen); });
     case ExprOp::Select: {  // all lanes or none

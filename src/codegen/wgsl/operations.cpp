@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "codegen/wgsl/functions.h"
+#include "codegen/wgsl/functions/functions.h"
 #include "types/float_formats.h"
 
 namespace xyntra::wgsl {
@@ -271,9 +271,9 @@ std::string Operations::is_inf(DType dtype, const std::string& value) {
 }
 
 // By its bits, which halves have as f32.
-std::string Operations::by_bits(const std::string& function, DType dtype, const std::string& value) {
-  if (is_half(dtype)) return "f16(" + call(function + "_f32", std::array{"f32(" + value + ")"}) + ")";
-  return call(function + "_" + type(dtype), std::array{value});
+std::string Operations::plus_zero(DType dtype, const std::string& x) {
+  if (is_half(dtype)) return "f16(" + plus_zero(DType::F32, "f32(" + x + ")") + ")";
+  return call("plus_zero_" + type(dtype), std::array{x});
 }
 
 // Of floats from -infinity to before -0, whose bits are consecutive.

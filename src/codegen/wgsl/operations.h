@@ -57,12 +57,7 @@ class Operations {
   std::string bounded(const std::string& number, const te::ExprNode& bound);
   // An f32 with 0 in place of a negative number; -0 and NaN stay.
   std::string without_negatives(const std::string& number);
-  // What drivers that know no NaN and no sign of a zero make a constant of.
-  std::string times_zero(DType dtype, const std::string& x) { return by_bits("times_zero", dtype, x); }
-  std::string less_itself(DType dtype, const std::string& x) { return by_bits("less_itself", dtype, x); }
-  std::string zero_over(DType dtype, const std::string& x) { return by_bits("zero_over", dtype, x); }
-  std::string over_itself(DType dtype, const std::string& x) { return by_bits("over_itself", dtype, x); }
-  std::string plus_zero(DType dtype, const std::string& x) { return by_bits("plus_zero", dtype, x); }
+  std::string plus_zero(DType dtype, const std::string& x);  // drivers take it for x, and a - b == 0 for a == b
   std::string kept(DType dtype, const std::string& value);  // as it was rounded, where can_keep
   bool can_keep(DType dtype) const;
   std::string kept_vector(const std::string& value);
@@ -79,7 +74,6 @@ class Operations {
  private:
   std::string from_code(DType dtype, const std::string& code);
   std::string call(const std::string& function, std::span<const std::string> operands);
-  std::string by_bits(const std::string& function, DType dtype, const std::string& value);
   std::string integer(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string boolean(te::ExprOp op, std::span<const std::string> operands);
   std::string quotient(const std::string& type, std::span<const std::string> operands);

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "codegen/wgsl/probe.h"
+#include "codegen/wgsl/adapter/probe.h"
 #include "compiler/lower_plan.h"
 #include "runtime/drivers/shader_driver.h"
 #include "support/limits/current_budget.h"

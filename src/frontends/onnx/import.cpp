@@ -4,7 +4,7 @@
 #include "frontends/onnx/graph_import.h"
 #include "frontends/onnx/protobuf/wire.h"
 #include "frontends/onnx/tensor.h"
-#include "frontends/onnx/versions.h"
+#include "frontends/onnx/versions/versions.h"
 #include "support/files/file.h"
 
 namespace xyntra {

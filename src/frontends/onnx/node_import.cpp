@@ -6,7 +6,7 @@
 #include "frontends/onnx/graph_import.h"
 #include "frontends/onnx/microsoft.h"
 #include "frontends/onnx/places.h"
-#include "frontends/onnx/versions.h"
+#include "frontends/onnx/versions/versions.h"
 
 namespace xyntra::onnx {
 

@@ -4,6 +4,8 @@
 
 #include "kir/legalize/arithmetic.h"
 #include "kir/legalize/float_codes.h"
+#include "kir/legalize/identities.h"
+#include "kir/legalize/lanes.h"
 #include "kir/legalize/narrow_floats.h"
 #include "te/walk.h"
 
@@ -22,13 +24,16 @@ bool is_lacking(DType dtype, const TargetOps& target) {
 class Arithmetic {
  public:
   explicit Arithmetic(const TargetOps& target)
-      : target_(target), rewrite_([this](const Expr& expr) { return legal(*expr); }) {}
+      : target_(target),
+        rewrite_([this](const Expr& expr) { return legal(*expr); }),
+        in_range_([this](const Expr& expr) { return in_range(*expr, target_); }) {}
   bool sees_lacking_floats() const { return sees_lacking_floats_; }
 
   Stmt operator()(const Stmt& statement) {
     if (!statement.defined()) return statement;
     return with_parts(
-        statement, [this](const Expr& expr) { return rewrite_(te::expand_math(expr, target_.scaling)); },
+        statement,
+        [this](const Expr& expr) { return in_range_(rewrite_(te::expand_math(expr, target_.scaling))); },
         [this](const Stmt& inner) { return (*this)(inner); });
   }
 
@@ -52,9 +57,16 @@ class Arithmetic {
   }
 
   const TargetOps target_;
-  te::Rewriter rewrite_;
+  te::Rewriter rewrite_, in_range_;
   bool sees_lacking_floats_ = false;
 };
+
+Stmt with_specials(const Stmt& statement, te::Rewriter& rewrite) {
+  if (!statement.defined()) return statement;
+  return with_parts(
+      statement, [&](const Expr& expr) { return rewrite(expr); },
+      [&](const Stmt& inner) { return with_specials(inner, rewrite); });
+}
 
 }  // namespace
 
@@ -65,7 +77,13 @@ Kernel legalize(const Kernel& kernel, const TargetOps& target) {
   const auto is_missing = [&target](DType dtype) { return is_lacking(dtype, target); };
   const bool is_held = std::ranges::any_of(
       made.buffers, [&](const Buffer& buffer) { return is_lacking(buffer.dtype, target); });
-  return is_held || arithmetic.sees_lacking_floats() ? without_narrow_floats(made, is_missing) : made;
+  if (is_held || arithmetic.sees_lacking_floats()) made = without_narrow_floats(made, is_missing);
+  if (!target.keeps_specials) {
+    te::Rewriter rewrite([](const Expr& expr) { return by_bits(*expr); });
+    made.body = with_specials(made.body, rewrite);
+  }
+  if (!target.has_lanes) made.body = with_lanes_apart(made.body);
+  return made;
 }
 
 }  // namespace xyntra::kir

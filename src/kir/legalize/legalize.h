@@ -5,6 +5,10 @@
 //   a + b, max(a, b), a < b          to   a | b, a | b, !a & b           of bools
 //   f16(a) * b                       to   f16(f32(a) * f32(b))
 //   floordiv(x, y)                   to   floor(x / y)                   of floats
+//   x / y, floordiv(x, y), x << y    to   what is in range              of integers: division.h, in_range.cpp
+//   i8(x), floor(x)                  to   what is in range, additions   of floats (in_range.cpp)
+//   x - x, x * 0, x / x              to   a look at the bits of x       where the next compiler folds them: identities.h
+//   vector l { a; for k { b } }      to   vector l { a } for k { vector l { b } }     where there are no lanes: lanes.h
 //   f8e5m2(x)                        to   integer arithmetic on f32's bits; buffers of f8e5m2 are buffers of u8
 //
 // Indices keep their divisions: how accesses lie is read from them.
@@ -21,6 +25,12 @@ struct TargetOps {
   bool fuses = true;  // fma is one instruction, rounded once
   bool converts_f16 = true;  // between f16 and f32
   bool adds_halves = false;  // sums and differences of f16, rounded once
+  bool rounds = true;  // floor, ceil, round and trunc of floats
+  bool saturates = false;  // a float beyond an integer's range becomes the end of it, and NaN 0
+  bool divides = false;  // integers by 0, which gives 0, and the least by -1
+  bool shifts_far = false;  // by the width and more, which leaves nothing but the sign
+  bool has_lanes = true;  // of a vector loop, which do the same at once
+  bool keeps_specials = true;  // NaN, infinities and the sign of a zero are kept by whoever compiles the code further
 };
 
 Kernel legalize(const Kernel& kernel, const TargetOps& target = {});

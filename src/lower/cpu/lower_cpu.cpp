@@ -18,6 +18,7 @@
 #include "schedule/prepare/attention_parts.h"
 #include "schedule/prepare/prepare.h"
 #include "schedule/prepare/prepare_tiles.h"
+#include "schedule/prepare/row_blocks.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
 #include "schedule/schedule_rows.h"
@@ -266,6 +267,19 @@ std::optional<kir::Kernel> lower_by_parts(const KernelRequest& request, const te
   return proved(request, mark, name_of(request.schedule.kind), std::move(lowering), std::move(body));
 }
 
+std::optional<te::Formula> row_blocks(const KernelRequest& request, const te::Formula& formula) {
+  const std::int64_t lanes = request.target.vector_bits / 32;
+  std::optional<std::int64_t> most = 0;  // what the plan says
+  if (request.forms.chooses())
+    most = faster_row_blocks(formula, request.schedule, request.target, request.nominal);
+  if (!most) return std::nullopt;
+  most = request.forms.knob("rows", *most);
+  if (!request.forms.allows("rows", makes_other_blocks(formula, lanes, *most),
+                            "blocks of so many rows are those of a lower limit, which names them"))
+    return std::nullopt;
+  return in_row_blocks(formula, lanes, *most);
+}
+
 // Passes over the formula that a schedule asks for, and the forms that take what comes of them.
 std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const ScheduleEntry& entry,
                                           const te::Formula& merged) {
@@ -311,7 +325,10 @@ std::optional<kir::Kernel> lower_by_entry(const KernelRequest& request, const Sc
   if (entry.kind == ScheduleKind::Stages) ready = pack_windows(ready, nominal);
   // Stages that share rows keep what follows a reduction in their row.
   const bool several = row.shares_rows && ready.stages.size() > 1;
-  if (several && forms.may_be(Form::Rows)) ready = with_row_blocks(ready, schedule, target, nominal);
+  if (several && (!forms.chooses() || forms.may_be(Form::Rows))) {
+    if (auto blocks = forms.attempt(Form::RowBlocks, [&] { return row_blocks(request, ready); }))
+      ready = std::move(*blocks);
+  }
   const bool shares_rows =
       forms.may_be(Form::Rows) &&
       (!forms.chooses() || (several && !is_faster_by_stages(ready, schedule, target, nominal)));

@@ -18,7 +18,7 @@
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 #include "te/index/merge.h"
 #include "te/narrow.h"
 
@@ -118,7 +118,7 @@ bool is_narrow(const kir::Kernel& kernel) {
 }
 
 bool may_approximate(const KernelRequest& request, const kir::Kernel& kernel) {
-  return request.target.kind == TargetKind::Gpu && !request.keeps_order() && is_narrow(kernel) &&
+  return request.target.approximate_functions != 0 && !request.keeps_order() && is_narrow(kernel) &&
          kir::tolerates_approximation(kernel);
 }
 
@@ -144,7 +144,7 @@ std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, 
 
 // Values of rows stay in registers where threads run in lockstep.
 Sharing sharing_for(const Target& target) {
-  return {.most = most_elements_kept(target), .sums = warp_threads(target) > 0};
+  return {.most = most_elements_kept(target), .sums = target.warp_threads > 0};
 }
 
 // `repeated`: what is copied elsewhere, stored there by whoever computes it.
@@ -154,7 +154,7 @@ std::optional<kir::Kernel> lower_one_way(const KernelRequest& request, const te:
   const std::size_t mark = forms.mark();
   Lowering lowering = request.lowering(ready);
   lowering.repeat({repeated.begin(), repeated.end()});
-  lowering.exchange_in_subgroups(std::max(request.subgroup_lanes, warp_threads(request.target)));
+  lowering.exchange_in_subgroups(std::max(request.subgroup_lanes, request.target.warp_threads));
   Stmt body = way.form ? lowering.attempt(*way.form, [&] { return way.lower(lowering, request.schedule); })
                        : way.lower(lowering, request.schedule);
   if (!body.defined()) return std::nullopt;
@@ -239,12 +239,10 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
       }
     });
     Dim bytes = 0;
-    // What is narrower than a word takes one where a device has nothing narrower to share.
-    const bool words = target.kind != TargetKind::Gpu;
     for (kir::BufferId id : shared) {
       const int bits = bits_of(kernel.buffer(id).dtype);
       bytes = bytes + product(kernel.buffer(id).shape) *
-                          Dim((words && !narrow.contains(id) ? std::max(bits, 32) : std::max(bits, 8)) / 8);
+                          Dim(std::max<std::int64_t>(bits, narrow.contains(id) ? 8 : target.element_bits) / 8);
     }
     if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
       return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");
@@ -260,7 +258,7 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
   if (!row.on_gpu)
     return failure(ErrorClass::Unsupported,
                    "no kernel can be made by the schedule '" + std::string(name_of(schedule.kind)) + "'");
-  if (request.target.kind == TargetKind::Gpu) {
+  if (request.target.element_bits <= 16) {
     te::narrow_temporaries(merged);
     put_contiguous_loops_last(merged, request.target, request.nominal);
   }
@@ -268,7 +266,7 @@ Result<kir::Kernel> lower_for_gpu(const KernelRequest& request) {
   const bool share_parts = row.shares_parts, product = row.has_tiled_product;
   const te::Formula shared = share_parts ? share_heavy_parts(merged, sharing_for(request.target)) : merged;
   auto finished = [&](te::Formula ready) {
-    if (request.target.kind != TargetKind::Gpu) ready = ignore_nan_in_maxima(ready);  // it has maxima of NaN
+    if (request.target.nan_maxima == 0) ready = ignore_nan_in_maxima(ready);
     return share_parts && !request.keeps_order() ? multiply_by_inverses(ready) : ready;
   };
   if (schedule.kind == ScheduleKind::Attention && !request.keeps_order()) {

@@ -11,9 +11,9 @@
 #include "lower/gpu/group_stage.h"
 #include "lower/gpu/sheltered_loads.h"
 #include "lower/nested_loops.h"
-#include "schedule/alignment.h"
-#include "schedule/shared_rows.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/alignment.h"
+#include "schedule/analysis/shared_rows.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 
@@ -38,7 +38,7 @@ constexpr std::int64_t kThreadsOfRows = 128;  // of a group that has several row
 
 // Of a row whose threads share out its elements and nothing else, where a device says which of them run in lockstep.
 std::int64_t most_threads(const Target& target) {
-  return warp_threads(target) > 0 ? std::max(kMostThreads, target.group_threads) : kMostThreads;
+  return target.warp_threads > 0 ? std::max(kMostThreads, target.group_threads) : kMostThreads;
 }
 
 class RowsInGroups {
@@ -111,7 +111,7 @@ class RowsInGroups {
   // Whether the threads, and the rows that they do together, are those that the plan has, if it has any.
   bool choose_threads(const Alignment& alignment) {
     group_.lanes = lanes_of_rows();
-    const std::int64_t subgroup = warp_threads(lowering_.target());
+    const std::int64_t subgroup = lowering_.target().warp_threads;
     const bool fixed = subgroup > 0 && products_ == 0 && !group_.keeps_order();
     const std::int64_t most = fixed ? most_threads(lowering_.target()) : kMostThreads;
     std::int64_t threads = 32;
@@ -133,7 +133,7 @@ class RowsInGroups {
   // Elements that a thread takes at a time: as many as fill an access with the widest of what is read and written, if all rows come out
   // even.
   std::int64_t lanes_of_rows() const {
-    if (lowering_.target().kind != TargetKind::Gpu) return kRowLanes;
+    if (lowering_.target().element_bits > 16) return kRowLanes;
     int widest = 16;
     for (const te::BufferInfo& buffer : formula_.buffers) {
       if (buffer.role != te::BufferRole::Temporary && lowering_.size(product(buffer.shape)) > longest_)
@@ -568,7 +568,7 @@ bool rounds_weights(const Lowering& lowering) {
 }  // namespace
 
 std::int64_t most_elements_kept(const Target& target) {
-  return warp_threads(target) > 0 ? most_threads(target) * kElementsOfThread : INT64_MAX;
+  return target.warp_threads > 0 ? most_threads(target) * kElementsOfThread : INT64_MAX;
 }
 
 Stmt lower_group_rows(Lowering& lowering, const Schedule& schedule) {

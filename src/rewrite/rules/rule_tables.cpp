@@ -27,37 +27,37 @@ RuleText row(const char* family, const char* name, const char* left, const char*
 const std::vector<RuleText>& rows() {
   static const std::vector<RuleText> kRows = {
 #define RULE(...) row("algebra", __VA_ARGS__),
-#include "rewrite/rules/algebra.def"
+#include "rewrite/rules/tables/algebra.def"
 #undef RULE
 #define RULE(...) row("select", __VA_ARGS__),
-#include "rewrite/rules/select.def"
+#include "rewrite/rules/tables/select.def"
 #undef RULE
 #define RULE(...) row("cast", __VA_ARGS__),
-#include "rewrite/rules/cast.def"
+#include "rewrite/rules/tables/cast.def"
 #undef RULE
 #define RULE(...) row("shape", __VA_ARGS__),
-#include "rewrite/rules/shape.def"
+#include "rewrite/rules/tables/shape.def"
 #undef RULE
 #define RULE(...) row("reduction", __VA_ARGS__),
-#include "rewrite/rules/reduction.def"
+#include "rewrite/rules/tables/reduction.def"
 #undef RULE
 #define RULE(...) row("matmul", __VA_ARGS__),
-#include "rewrite/rules/matmul.def"
+#include "rewrite/rules/tables/matmul.def"
 #undef RULE
 #define RULE(...) row("lookup", __VA_ARGS__),
-#include "rewrite/rules/lookup.def"
+#include "rewrite/rules/tables/lookup.def"
 #undef RULE
 #define RULE(...) row("convolution", __VA_ARGS__),
-#include "rewrite/rules/convolution.def"
+#include "rewrite/rules/tables/convolution.def"
 #undef RULE
 #define RULE(...) row("quantized", __VA_ARGS__),
-#include "rewrite/rules/quantized.def"
+#include "rewrite/rules/tables/quantized.def"
 #undef RULE
 #define RULE(...) row("activation", __VA_ARGS__),
-#include "rewrite/rules/activation.def"
+#include "rewrite/rules/tables/activation.def"
 #undef RULE
 #define RULE(...) row("normalization", __VA_ARGS__),
-#include "rewrite/rules/normalization.def"
+#include "rewrite/rules/tables/normalization.def"
 #undef RULE
   };
   return kRows;

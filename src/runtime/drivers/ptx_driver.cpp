@@ -74,6 +74,16 @@ class PtxDriver : public KernelDriver {
     return stream_->wait();  // for the host's memory
   }
 
+  Status load(Memory bound, std::span<std::byte> to) override {
+    auto piece = bound_.upper_bound(bound.data());
+    require(piece != bound_.begin(), "memory is loaded that is not bound");
+    --piece;
+    XYNTRA_CHECK_OK(submit());
+    const Stream::Read read{&piece->second, bound.data() - piece->first, to.data(),
+                            static_cast<std::int64_t>(to.size())};
+    return stream_->read(std::span(&read, 1));
+  }
+
   Status launch(const ProgramStep& step, std::span<const KernelArgument> arguments,
                 const SymbolBindings& sizes) override {
     const PtxKernel& kernel = loaded_->kernels.at(step.callee);
@@ -172,12 +182,29 @@ class PtxDriver : public KernelDriver {
     Stream::Moment begin = {}, end = {};
   };
 
-  // What is launched between two moments at which the host looks at the device, or writes what it uses: from run to run the same, most likely.
+  // What is launched between two moments at which the host looks at the device, or writes what it uses: from run to run the same, most likely, or one
+  // of a few, as where a caller's allocator gives results one of two places in alternation.
   struct Segment {
     std::vector<Launch> launches;
     Graph graph = {}, repeated = {};
     bool refused = false;  // it cannot be captured
   };
+  static constexpr std::size_t kMostVariants = 4;  // of a segment, the one used last in front
+  using Variants = std::vector<Segment>;
+
+  // That of these launches, and whether it was there already.
+  std::pair<Segment&, bool> next_segment(std::vector<Launch> launches) {
+    segments_.resize(std::max(segments_.size(), work_.submissions + 1));
+    Variants& variants = segments_[work_.submissions++];
+    auto found = std::ranges::find(variants, launches, &Segment::launches);
+    const bool known = found != variants.end();
+    if (!known) {
+      if (variants.size() == kMostVariants) variants.pop_back();
+      found = variants.insert(variants.end(), Segment{std::move(launches)});
+    }
+    std::rotate(variants.begin(), found, found + 1);
+    return {variants.front(), known};
+  }
 
   Status submit() {
     copies_.submitted();
@@ -188,10 +215,7 @@ class PtxDriver : public KernelDriver {
   // Several runs in one graph: what a run takes as part of a caller's work, the way to the device and back left out.
   Status time_repeated() {
     constexpr int kRuns = 5;
-    segments_.resize(std::max(segments_.size(), work_.submissions + 1));
-    Segment& segment = segments_[work_.submissions++];
-    std::vector<Launch> launches = std::exchange(pending_, {});
-    if (segment.launches != launches) segment = {std::move(launches)};
+    Segment& segment = next_segment(std::exchange(pending_, {})).first;
     if (!segment.repeated && !segment.refused) {
       std::vector<Launch> all;
       for (int run = 0; run < kRuns; ++run)
@@ -208,12 +232,8 @@ class PtxDriver : public KernelDriver {
   // Launches that come a second time are captured, and replayed from then on.
   Status replay() {
     constexpr std::size_t kWorthAGraph = 3;
-    segments_.resize(std::max(segments_.size(), work_.submissions + 1));
-    Segment& segment = segments_[work_.submissions++];
-    std::vector<Launch> launches = std::exchange(pending_, {});
-    if (segment.launches != launches) {
-      segment = {std::move(launches)};
-    } else if (!segment.graph && !segment.refused && segment.launches.size() >= kWorthAGraph) {
+    const auto [segment, known] = next_segment(std::exchange(pending_, {}));
+    if (known && !segment.graph && !segment.refused && segment.launches.size() >= kWorthAGraph) {
       auto captured = stream_->capture(segment.launches);
       if (!captured && captured.error().fatal) return failure(std::move(captured).error());
       segment.refused = !captured;
@@ -380,7 +400,7 @@ $again:
   std::vector<Buffer> outgrown_;  // of this run, which still uses them
   Buffer workspace_, nothing_, fault_buffer_;
   std::vector<Launch> pending_;
-  std::vector<Segment> segments_;  // of this run as far as it is submitted, then of the last one
+  std::vector<Variants> segments_;  // of this run as far as it is submitted, then of the last one
   Timed timed_ = Timed::No;
   std::optional<Function> wait_;
   Work work_;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 
 namespace xyntra {
 

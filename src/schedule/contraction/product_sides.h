@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 
 namespace xyntra {
 

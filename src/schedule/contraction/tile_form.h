@@ -1,7 +1,7 @@
 // Which stages are products that a unit for bf16 or for bytes (i8, u8) can make, and how their weights lie for it.
 #pragma once
 
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 #include "types/layout.h"
 
 namespace xyntra {

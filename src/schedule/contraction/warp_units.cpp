@@ -7,7 +7,7 @@
 namespace xyntra {
 
 bool multiplies_bytes(const Target& target) {
-  return target.kind == TargetKind::Gpu &&
+  return target.warp_threads > 0 &&
          target.matrix_unit(DType::I8, kFragmentRows, kFragmentColumns, fragment_depth(1)) != nullptr;
 }
 
@@ -48,7 +48,7 @@ std::optional<Choice> as_tf32(const te::Formula& formula, const Choice& choice, 
                               const ChooseOptions& options) {
   constexpr std::int64_t kOfHalves = 2;  // times as long as factors of 16 bits take
   const Schedule& schedule = choice.schedule;
-  if (target.kind != TargetKind::Gpu || schedule.kind != ScheduleKind::Contraction ||
+  if (target.warp_threads == 0 || schedule.kind != ScheduleKind::Contraction ||
       schedule.exactness != Exactness::Reassociating)
     return std::nullopt;
   te::Formula merged = formula;

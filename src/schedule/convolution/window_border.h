@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 
 namespace xyntra {
 

@@ -51,7 +51,7 @@ std::int64_t slowness(const AccessAnalysis& analysis, const Stage& stage, const 
 }  // namespace
 
 bool has_units_of_warps(const Target& target) {
-  return target.kind == TargetKind::Gpu &&
+  return target.warp_threads > 0 &&
          std::ranges::any_of(kUnitDTypes, [&](DType dtype) { return is_for_units(target, dtype); });
 }
 

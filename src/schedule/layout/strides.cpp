@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 #include "schedule/contraction/part_products.h"
 #include "schedule/convolution/winograd.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 #include "te/index/merge.h"
 
 namespace xyntra {

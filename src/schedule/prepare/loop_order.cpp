@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/access_analysis.h"
+#include "schedule/analysis/access_analysis.h"
 
 namespace xyntra {
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
+#include <span>
 #include <vector>
 
-#include "schedule/alignment.h"
+#include "schedule/analysis/alignment.h"
+#include "schedule/forms.h"
 #include "te/index/digits.h"
 #include "te/walk.h"
 
@@ -17,17 +20,13 @@ using te::VarId;
 
 namespace {
 
-// The largest divisor that nearly fills its vectors and leaves enough work items; all of few rows, where there is none.
-std::optional<std::int64_t> block_of(std::int64_t rows, std::int64_t others, const RowBlocks& sizes) {
-  std::optional<std::int64_t> found;
-  for (std::int64_t block = std::min(rows, kMostLaneRows); block >= 2 * sizes.lanes; --block) {
-    const std::int64_t vectors = (block + sizes.lanes - 1) / sizes.lanes;
-    if (rows % block != 0 || 8 * block < 7 * vectors * sizes.lanes) continue;
-    found = block;
-    if (rows / block * others >= sizes.items) return found;
+// The largest divisor that nearly fills its vectors; all of few rows, where there is none.
+std::optional<std::int64_t> block_of(std::int64_t rows, std::int64_t lanes, std::int64_t most) {
+  for (std::int64_t block = std::min(rows, most); block >= 2 * lanes; --block) {
+    const std::int64_t vectors = (block + lanes - 1) / lanes;
+    if (rows % block == 0 && 8 * block >= 7 * vectors * lanes) return block;
   }
-  if (!found && rows <= kMostLaneRows && rows >= sizes.lanes) return rows;
-  return found;
+  return rows <= most && rows >= lanes ? std::optional(rows) : std::nullopt;
 }
 
 // Whether the last dimension of some input is walked by it alone.
@@ -42,6 +41,7 @@ bool is_innermost(const Formula& formula, const Stage& stage, VarId axis) {
 struct Cut {
   Alignment::Class rows = 0;
   std::int64_t block = 0;
+  bool operator==(const Cut&) const = default;
 };
 
 // Turns of the other loops that all stages share.
@@ -56,7 +56,8 @@ std::int64_t others_of(const Formula& formula, const Alignment& alignment, Align
   return turns;
 }
 
-std::optional<Cut> cut_of(const Formula& formula, const Alignment& alignment, const RowBlocks& sizes) {
+std::optional<Cut> cut_of(const Formula& formula, const Alignment& alignment, std::int64_t lanes,
+                          std::int64_t most) {
   for (Alignment::Class id = 0; id < alignment.class_count(); ++id) {
     const Dim& extent = alignment.extent(id);
     if (!alignment.independent(id) || !extent.is_constant()) continue;
@@ -67,8 +68,7 @@ std::optional<Cut> cut_of(const Formula& formula, const Alignment& alignment, co
       adjacent = adjacent || (axis.valid() && is_innermost(formula, formula.stages[s], axis));
     }
     if (!everywhere || !adjacent) continue;
-    const auto block = block_of(extent.constant(), others_of(formula, alignment, id), sizes);
-    if (block) return Cut{id, *block};
+    if (const auto block = block_of(extent.constant(), lanes, most)) return Cut{id, *block};
   }
   return std::nullopt;
 }
@@ -121,12 +121,46 @@ void turn_temporaries(Formula& formula, const std::vector<VarId>& lanes) {
 
 }  // namespace
 
-std::optional<Formula> in_row_blocks(const Formula& formula, const RowBlocks& sizes) {
-  const bool plain = std::ranges::all_of(
-      formula.stages, [](const Stage& stage) { return stage.kind == Stage::Kind::MapReduce; });
-  if (!plain || formula.stages.size() < 2 || sizes.lanes < 2) return std::nullopt;
+namespace {
+
+bool has_row_blocks(const Formula& formula, std::int64_t lanes) {
+  return formula.stages.size() > 1 && lanes > 1 && std::ranges::all_of(formula.stages, [](const Stage& stage) {
+           return stage.kind == Stage::Kind::MapReduce;
+         });
+}
+
+std::span<const std::int64_t> limits() { return find_knob(Form::RowBlocks, "rows")->legal; }
+
+}  // namespace
+
+std::optional<std::int64_t> most_rows_of_block(const Formula& formula, std::int64_t lanes,
+                                               std::int64_t items) {
+  if (!has_row_blocks(formula, lanes)) return std::nullopt;
   const Alignment alignment(formula);
-  const std::optional<Cut> cut = cut_of(formula, alignment, sizes);
+  std::optional<std::int64_t> found;
+  for (const std::int64_t most : std::views::reverse(limits())) {
+    const std::optional<Cut> cut = cut_of(formula, alignment, lanes, most);
+    if (!cut) break;
+    found = most;
+    const std::int64_t blocks = alignment.extent(cut->rows).constant() / cut->block;
+    if (blocks * others_of(formula, alignment, cut->rows) >= items) break;
+  }
+  while (found && !makes_other_blocks(formula, lanes, *found))
+    found = *std::prev(std::ranges::lower_bound(limits(), *found));
+  return found;
+}
+
+bool makes_other_blocks(const Formula& formula, std::int64_t lanes, std::int64_t most) {
+  const Alignment alignment(formula);
+  const auto lower = std::ranges::lower_bound(limits(), most);
+  return lower == limits().begin() ||
+         cut_of(formula, alignment, lanes, most) != cut_of(formula, alignment, lanes, *std::prev(lower));
+}
+
+std::optional<Formula> in_row_blocks(const Formula& formula, std::int64_t lanes, std::int64_t most) {
+  if (!has_row_blocks(formula, lanes)) return std::nullopt;
+  const Alignment alignment(formula);
+  const std::optional<Cut> cut = cut_of(formula, alignment, lanes, most);
   if (!cut) return std::nullopt;
   Formula blocks = formula;
   std::vector<VarId> inner;

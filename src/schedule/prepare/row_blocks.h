@@ -13,11 +13,13 @@ namespace xyntra {
 
 constexpr std::int64_t kMostLaneRows = 256;  // that one work item takes
 
-struct RowBlocks {
-  std::int64_t lanes = 1;
-  std::int64_t items = 1;  // of work, that keep all cores busy
-};
-// Neighbouring rows that all stages share, cut into blocks where they are many; nothing where there are none, or no block divides them.
-std::optional<te::Formula> in_row_blocks(const te::Formula& formula, const RowBlocks& sizes);
+// Neighbouring rows that all stages share, cut into blocks of `most` or fewer; nothing where there are none, or no block divides them.
+std::optional<te::Formula> in_row_blocks(const te::Formula& formula, std::int64_t lanes, std::int64_t most);
+
+// The largest limit of the form `row_blocks` whose blocks leave so many work items, or the least that has blocks.
+std::optional<std::int64_t> most_rows_of_block(const te::Formula& formula, std::int64_t lanes,
+                                               std::int64_t items);
+// Whether blocks are others than those of the next lower limit.
+bool makes_other_blocks(const te::Formula& formula, std::int64_t lanes, std::int64_t most);
 
 }  // namespace xyntra

@@ -5,7 +5,7 @@
 
 #include "schedule/contraction/contraction_roles.h"
 #include "schedule/prepare/function_parts.h"
-#include "schedule/stage_vectorization.h"
+#include "schedule/analysis/stage_vectorization.h"
 #include "te/compose/compose.h"
 #include "te/cost/effort.h"
 #include "te/index/index.h"

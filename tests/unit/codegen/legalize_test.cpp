@@ -28,7 +28,9 @@ std::vector<std::vector<std::byte>> simulated(const kir::Kernel& kernel,
 class Legalized : public testing::TestWithParam<bool> {
  protected:
   static void expect_same_as_reference(Operations operations) {
-    const kir::TargetOps target{.converts_f16 = GetParam()};
+    const bool has = GetParam();
+    const kir::TargetOps target{
+        .converts_f16 = has, .rounds = has, .saturates = has, .divides = has, .shifts_far = has};
     const kir::Kernel kernel = kir::legalize(kernel_of(operations, 4), target);
     const Status verified = kir::verify(kernel);
     ASSERT_TRUE(verified.has_value()) << verified.error().to_string();
@@ -38,6 +40,10 @@ class Legalized : public testing::TestWithParam<bool> {
         te::for_each_node(root, [&](const te::ExprNode& inner) {
           EXPECT_FALSE(is_gone(inner.dtype, target)) << te::spelling_of(inner.op);
           EXPECT_FALSE(te::is_float_remainder(inner.op, inner.dtype)) << te::spelling_of(inner.op);
+          const bool rounds_down = inner.op == ExprOp::FloorDiv || inner.op == ExprOp::Mod;
+          EXPECT_FALSE(rounds_down && inner.dtype != DType::I64 && !target.divides)
+              << te::spelling_of(inner.op);
+          EXPECT_FALSE(inner.op == ExprOp::Round && !target.rounds);
         });
       });
     });
@@ -75,7 +81,7 @@ TEST_P(Legalized, LoadsBeyondTheEndAreTheReferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Legalized, testing::Bool(),
-                         [](const auto& name) { return name.param ? "WithHalves" : "WithoutHalves"; });
+                         [](const auto& name) { return name.param ? "ByMachine" : "ByArithmetic"; });
 
 // Exact, whatever the exponents: random bits, whole numbers, neighbours, subnormals.
 template <class T>

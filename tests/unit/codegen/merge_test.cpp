@@ -1,5 +1,5 @@
 // Kernels that differ in integers only are compiled once, and compute what each computes on its own.
-#include "codegen/llvm/partition.h"
+#include "codegen/llvm/library/partition.h"
 #include "unit/codegen/example_kernels.h"
 #include "unit/codegen/kernel_runner.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/wgsl/probe.h"
+#include "codegen/wgsl/adapter/probe.h"
 #include "runtime/drivers/webgpu.h"
 
 namespace xyntra {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/wgsl/halves.h"
+#include "codegen/wgsl/passes/halves.h"
 #include "types/float_formats.h"
 #include "unit/codegen/shader_runner.h"
 

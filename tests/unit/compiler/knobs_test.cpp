@@ -241,6 +241,16 @@ Subject even_rows() {
   return made;
 }
 
+// Neighbours in memory, of elements that lie apart.
+Subject neighbouring_rows() {
+  Subject made;
+  const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(2), Dim(24), Dim(512)}));
+  made.graph.outputs = {
+      made.graph.output_of(made.graph.add_node("Softmax", {x}, {"y"}, {{"axis", std::int64_t{1}}}, "middle"))};
+  made.inputs = {Datum::of(counted({2, 24, 512}, 3))};
+  return made;
+}
+
 // Rows one after another, each of ten copies of a warp.
 Subject long_rows() {
   Subject made;
@@ -383,6 +393,8 @@ const std::vector<Case>& cases_of_forms() {
       {"NormedRowsH100", normed_rows, "h100", Precision::F32, 1e-3, {Form::RowsThenTiles}},
       {"RowsAvx512", rows, "avx512", Precision::F32},
       {"RowsWebGpu", rows, "webgpu", Precision::F32},
+      {"NeighbouringRowsAvx512", neighbouring_rows, "avx512", Precision::F32},
+      {"NeighbouringRowsNeon", neighbouring_rows, "neon", Precision::F32},
       {"EvenRowsH100", even_rows, "h100", Precision::F32},
       {"LongRowsH100",
        long_rows,

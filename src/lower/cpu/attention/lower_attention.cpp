@@ -14,7 +14,7 @@
 #include "lower/cpu/cpu_forms.h"
 #include "lower/lower_by_stages.h"
 #include "lower/lower_stage.h"
-#include "schedule/alignment.h"
+#include "schedule/analysis/alignment.h"
 #include "schedule/contraction/contraction_roles.h"
 #include "schedule/prepare/prepare_tiles.h"
 

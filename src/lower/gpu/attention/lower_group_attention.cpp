@@ -18,7 +18,7 @@
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/product_sides.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 

@@ -403,7 +403,7 @@ class KeySplits {
 }  // namespace
 
 Stmt lower_key_splits(Lowering& lowering, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact || warp_threads(lowering.target()) == 0) return {};
+  if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return {};
   const std::optional<AttentionParts> parts =
       attention_parts(lowering.formula(),
                       {.rounded_weights = true, .guarded_weights = true, .one_query = true});

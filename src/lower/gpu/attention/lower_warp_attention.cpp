@@ -406,7 +406,7 @@ bool is_for_units(const Lowering& lowering, const AttentionParts& parts) {
 }  // namespace
 
 Stmt lower_warp_attention(Lowering& lowering, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact || lowering.target().kind != TargetKind::Gpu) return {};
+  if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return {};
   const std::optional<AttentionParts> parts =
       attention_parts(lowering.formula(), {.rounded_weights = true, .guarded_weights = true});
   return parts && is_for_units(lowering, *parts) ? WarpAttention(lowering, *parts).run() : Stmt();

@@ -7,7 +7,7 @@
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/layout/turned_weights.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 
@@ -496,11 +496,12 @@ class ProductInGroups {
   kir::BufferId left_tile_, right_tile_, sums_, others_, parts_;
 };
 
-// Elements of a vector along a loop: four in shaders; elsewhere as many as fill an access with the widest of them, if they come out even.
+// Elements of a vector along a loop: as many as fill an access with the widest of them, if they come out even; four where elements of
+// 16 bits come in words.
 std::int64_t lanes_of_stage(const Lowering& lowering, const te::Stage& stage, VarId along) {
   const te::Formula& formula = lowering.formula();
   const Dim& extent = formula.variable(along).extent;
-  if (lowering.target().kind != TargetKind::Gpu) return te::divides(Dim(kLanes), extent) ? kLanes : 1;
+  if (lowering.target().element_bits > 16) return te::divides(Dim(kLanes), extent) ? kLanes : 1;
   int widest = bits_of(formula.buffer(stage.target).dtype);
   te::for_each_node(stage.body, [&](const te::ExprNode& node) {
     if (!te::is_load(node)) return;
@@ -541,7 +542,7 @@ Conditional without_identity(const Lowering& lowering, const te::Stage& stage, V
 bool pools_narrow(const Lowering& lowering, const te::Stage& stage) {
   constexpr std::int64_t kMostIterations = 64;
   const te::Formula& formula = lowering.formula();
-  if (lowering.target().kind != TargetKind::Gpu || stage.body->op == ExprOp::Mul) return false;
+  if (lowering.target().element_bits > 16 || stage.body->op == ExprOp::Mul) return false;
   Dim iterations = 1;
   for (VarId loop : stage.reduction) iterations = iterations * formula.variable(loop).extent;
   if (!iterations.is_constant() || iterations.constant() > kMostIterations) return false;

@@ -13,16 +13,11 @@ namespace xyntra {
 kir::Stmt lower_product_in_groups(Lowering& lowering, const te::Stage& stage,
                                   std::span<const te::Stage> before, const Schedule& schedule);
 
-// Whether four neighbours of it are a vector on the device. Shaders have them of f32, and of f16 where the adapter does; where a thread
-// reads bytes, whatever fills some.
+// Whether four neighbours of it are a vector on the device: whatever fills bytes where a thread reads these; else f32, and f16 where the
+// device has it.
 inline bool has_vectors(const Target& target, DType dtype) {
-  if (target.kind == TargetKind::Gpu) return bits_of(dtype) >= 16 && bits_of(dtype) <= 32;
+  if (target.element_bits <= 16) return bits_of(dtype) >= 16 && bits_of(dtype) <= 32;
   return dtype == DType::F32 || dtype == DType::F16;
-}
-
-// Threads that run in lockstep on every device of the target, and so exchange values without waiting; 0 where each device has its own.
-inline std::int64_t warp_threads(const Target& target) {
-  return target.kind == TargetKind::Gpu ? target.subgroup_threads : 0;
 }
 
 // The first stages of these, where they do not wait for one another, in one launch: `taken` says how many. No statement where

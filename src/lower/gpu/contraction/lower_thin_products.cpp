@@ -9,7 +9,7 @@
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
 #include "schedule/contraction/gpu_tiles.h"
-#include "schedule/waiting.h"
+#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 
@@ -68,7 +68,7 @@ class ThinProduct {
 
   bool is_thin() const {
     auto is_constant = [this](VarId axis) { return formula_.variable(axis).extent.is_constant(); };
-    const std::int64_t shortest = warp_threads(lowering_.target()) > 0 ? kShortestOfWarps : kShortestSum;
+    const std::int64_t shortest = lowering_.target().warp_threads > 0 ? kShortestOfWarps : kShortestSum;
     return sides_.rows.extent.is_constant() && rows() <= kThinRows && !sides_.columns.axes.empty() &&
            !sides_.depth.axes.empty() && lowering_.size(sides_.columns.extent) >= kFewestColumns &&
            lowering_.size(sides_.depth.extent) >= shortest && is_read_once() &&

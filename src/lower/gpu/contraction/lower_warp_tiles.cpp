@@ -212,7 +212,7 @@ class WarpTiles : public ProductTiles {
 }  // namespace
 
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
-  if (lowering.target().kind != TargetKind::Gpu) return false;
+  if (lowering.target().warp_threads == 0) return false;
   const auto sides = sides_for_units(lowering, stage);
   const bool tf32 = schedule.kind == ScheduleKind::Tf32;
   const bool may_reorder = schedule.exactness != Exactness::Exact ||
