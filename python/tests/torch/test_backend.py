@@ -93,6 +93,22 @@ def test_models_agree(compiled, model, shape, mode):
         compiled(model.eval()).agrees(torch.randn(shape))
 
 
+@pytest.mark.parametrize("norm_first, activation", [(False, "relu"), (True, "gelu")])
+@pytest.mark.parametrize("mask", [None, "causal", "padding", "both"])
+def test_layers_that_torch_has_as_one_call(compiled, norm_first, activation, mask):
+    layer = nn.TransformerEncoderLayer(16, 4, 32, activation=activation, norm_first=norm_first, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    for one in model.parameters():
+        nn.init.normal_(one, std=0.3)
+    padding = torch.zeros(3, 6, dtype=torch.bool)
+    padding[1, 4:] = True
+    masks = {"mask": torch.ones(6, 6, dtype=torch.bool).triu(1)} if mask in ("causal", "both") else {}
+    if mask in ("padding", "both"):
+        masks["src_key_padding_mask"] = padding
+    with torch.no_grad():
+        compiled(model).agrees(torch.randn(3, 6, 16), **masks)
+
+
 def test_torch_finds_the_backend_without_an_import():
     code = ("import sys, torch; assert 'xyntra' not in sys.modules; m = torch.nn.Linear(4, 4); c = torch.compile(m, backend='xyntra', options={'no_fallback': True})\n"
             "x = torch.randn(2, 4)\nwith torch.no_grad(): torch.testing.assert_close(c(x), m(x))\nassert 'xyntra' in sys.modules")

@@ -10,7 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
-from xyntra.torch.capture import decompositions, prepare
+from xyntra.torch.capture import prepare
+from xyntra.torch.decompositions import decompositions
 from xyntra.torch.devices import device_of
 from xyntra.torch.options import Options
 from xyntra.torch.program import Bound

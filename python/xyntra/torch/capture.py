@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
-from xyntra import _native
+from xyntra.torch.decompositions import decompositions
 from xyntra.torch.devices import device_of
 from xyntra.torch.options import Options
 from xyntra.torch.partition import Segment, chain_of_views, views_for_outputs
@@ -30,17 +29,6 @@ _aten = torch.ops.aten
 # What attention without gradients becomes, on a CPU and on GPUs.
 _ATTENTION = {_aten._scaled_dot_product_flash_attention_for_cpu.default, _aten._scaled_dot_product_flash_attention.default,
               _aten._scaled_dot_product_efficient_attention.default, _aten._scaled_dot_product_cudnn_attention.default}
-# What torch.export keeps whole.
-_MORE = [_aten._native_batch_norm_legit_functional.default]
-
-
-@functools.cache
-def decompositions() -> dict[Any, Callable]:
-    """How operators are taken apart: as torch.export does it for its core operators, but for those that the importer takes as they are."""
-    taken = {schema.partition("(")[0] for schema in _native.operators()}
-    table = {**get_decompositions(_MORE), **core_aten_decompositions()}
-    return {overload: function for overload, function in table.items()
-            if not (isinstance(overload, torch._ops.OpOverload) and (overload._name in taken or torch.Tag.nondeterministic_seeded in overload.tags))}
 
 
 class Compiler:

@@ -7,7 +7,8 @@ elements that are looked at: the first, the last and some between. Those of a te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -24,21 +25,31 @@ def can_be_watched(tensor: object) -> bool:
 class Watch:
     def __init__(self, tensors: Mapping[int, object]) -> None:
         """Tensors by their place among the values of a call."""
+        kept = {place: tensor for place, tensor in tensors.items() if isinstance(tensor, torch.Tensor)}
+        self._places = list(kept)
         # What is detached shares memory and version, and keeps both where the parameter gets other memory.
-        self._seen = [(place, tensor.detach(), tensor.data_ptr(), tensor._version) for place, tensor in tensors.items() if isinstance(tensor, torch.Tensor)]
-        self._samples = _native.Samples([_looked_at(tensor) for _, tensor, _, _ in self._seen])
+        self._kept = [tensor.detach() for tensor in kept.values()]
+        self._addresses, self._versions = _addresses(kept.values()), _versions(kept.values())
+        self._samples = _native.Samples([_looked_at(tensor) for tensor in kept.values()])
 
-    def changed(self, values: Sequence[object]) -> bool:
-        for place, _, address, version in self._seen:
-            value = values[place]
-            if value.data_ptr() != address or value._version != version:  # type: ignore[attr-defined]
-                return True
-        return self._samples.changed()
+    def changed(self, values: Sequence[Any]) -> bool:
+        """Every call asks this of every parameter."""
+        now = [values[place] for place in self._places]
+        return _addresses(now) != self._addresses or _versions(now) != self._versions or self._samples.changed()
 
-    def changed_places(self, values: Sequence[object]) -> list[int]:
-        found = {place for place, _, address, version in self._seen
-                 if values[place].data_ptr() != address or values[place]._version != version}  # type: ignore[attr-defined]
-        return sorted(found | {self._seen[index][0] for index in self._samples.changed_tensors()})
+    def changed_places(self, values: Sequence[Any]) -> list[int]:
+        now = [values[place] for place in self._places]
+        found = {place for place, *seen in zip(self._places, _addresses(now), self._addresses, _versions(now), self._versions)
+                 if seen[0] != seen[1] or seen[2] != seen[3]}
+        return sorted(found | {self._places[index] for index in self._samples.changed_tensors()})
+
+
+def _addresses(tensors: Iterable[torch.Tensor]) -> list[int]:
+    return list(map(torch.Tensor.data_ptr, tensors))
+
+
+def _versions(tensors: Iterable[torch.Tensor]) -> list[int]:
+    return [one._version for one in tensors]
 
 
 def _looked_at(tensor: torch.Tensor) -> tuple[list[int], int]:
