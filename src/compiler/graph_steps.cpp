@@ -12,6 +12,7 @@
 #include "passes/recipes.h"
 #include "passes/round_products.h"
 #include "passes/shared_constants.h"
+#include "schedule/contraction/warp_units.h"
 
 namespace xyntra {
 namespace {
@@ -35,7 +36,8 @@ void make_copies(Compilation& work, const std::vector<std::string>& names) {
 
 Status rewrite_with(Compilation& work, RewriteOptions options) {
   options.budget = work.options.budget.get();
-  options.integer_units = !work.options.left_out.contains("integers") && has_tiles(work, DType::I8);
+  options.integer_units = !work.options.left_out.contains("integers") &&
+                          (has_tiles(work, DType::I8) || multiplies_bytes(*work.options.target));
   XYNTRA_TRY(RewriteResult rewritten, rewrite(work.plan.graph, options));
   work.model = std::exchange(work.plan.graph, std::move(rewritten.graph));
   work.folded = std::move(rewritten.folded);

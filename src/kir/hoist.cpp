@@ -15,8 +15,7 @@ class Hoister {
   Stmt operator()(const Stmt& statement) {
     Stmt inner =
         with_parts(statement, [](const Expr& e) { return e; }, [this](const Stmt& s) { return (*this)(s); });
-    if (inner->kind != Kind::Loop || inner->loop == LoopKind::Grid || inner->loop == LoopKind::Thread)
-      return inner;
+    if (inner->kind != Kind::Loop || is_placed(inner->loop)) return inner;
     // Threads meet inside a body with calls: what they do in between stays where it is.
     if (has_call(inner->body.front())) return inner;
     if (Stmt parted = condition_out(inner); parted.defined()) return parted;

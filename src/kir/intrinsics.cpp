@@ -68,6 +68,17 @@ constexpr std::array kCopyBox{of_extents(shared_box(Write, 2, 3), Extents),
 template <std::size_t Extents>
 constexpr std::array kStoreBox{of_extents(memory_box(Write, 2, 3), Extents),
                                of_extents(shared_box(Read, 2, 3), Extents)};
+// Elements of another work item of the cluster.
+constexpr PlaceRule of_cluster(PlaceAccess access) {
+  return {.access = access, .box = Run, .columns = 3, .rank = 2, .length = 16, .shared = true};
+}
+constexpr PlaceRule of_thread(PlaceAccess access) {
+  return {.access = access, .box = Run, .columns = 3, .length = 16, .registers = true};
+}
+constexpr std::array kClusterLoad{of_thread(Write), of_cluster(Read)};
+constexpr std::array kClusterStore{of_cluster(Write), of_thread(Read)};
+constexpr std::array kClusterArrive{
+    PlaceRule{.access = Barrier, .rank = 1, .shared = true, .dtype = DType::U64}};
 constexpr std::array kPrefetch{PlaceRule{.access = Hint, .shared = true, .memory = true}};
 constexpr std::array kTileZero{tile(Write)};
 constexpr std::array kTileLoad{tile(Write), box(Read, 2, 3)};
@@ -159,6 +170,10 @@ bool is_asynchronous(Intrinsic intrinsic) {
   return columns_of(intrinsic).kind == IntrinsicKind::Asynchronous;
 }
 std::optional<DType> element_of(Intrinsic intrinsic) { return columns_of(intrinsic).element; }
+std::optional<DType> second_element_of(Intrinsic intrinsic) {
+  if (intrinsic == Intrinsic::WarpMultiplyU8I8) return DType::I8;
+  return intrinsic == Intrinsic::WarpMultiplyI8U8 ? DType::U8 : element_of(intrinsic);
+}
 
 te::ExprOp operation_of_atomic(Intrinsic intrinsic) {
   switch (intrinsic) {
@@ -174,6 +189,22 @@ te::ExprOp operation_of_atomic(Intrinsic intrinsic) {
 bool has_barrier_object(Intrinsic intrinsic) {
   return std::ranges::any_of(places_of(intrinsic),
                              [](const PlaceRule& rule) { return rule.access == Barrier; });
+}
+
+bool copies_box(Intrinsic intrinsic) {
+  const auto places = places_of(intrinsic);
+  return places.size() > 1 && places[1].overhangs;
+}
+bool stores_box(Intrinsic intrinsic) {
+  const auto places = places_of(intrinsic);
+  return !places.empty() && places[0].overhangs;
+}
+bool is_multicast(Intrinsic intrinsic) {
+  return copies_box(intrinsic) && std::string_view(signature_of(intrinsic)).ends_with('c');
+}
+bool reaches_cluster(Intrinsic intrinsic) {
+  return is_multicast(intrinsic) ||
+         std::ranges::any_of(places_of(intrinsic), [](const PlaceRule& rule) { return rule.rank != 0; });
 }
 
 bool is_warpgroup_multiply(Intrinsic intrinsic) {

@@ -26,6 +26,7 @@ struct PlaceRule {
   PlaceBox box = PlaceBox::Element;
   int rows = 0, columns = 0;  // Given, Rows: which operands
   std::size_t extents = 2;  // Given: how many; those before the columns are operands one after another
+  int rank = 0;  // the operand that says whose shared memory it is, a work item of the cluster; 0: this one's
   int dimension = 0, step = 0;  // Rows: which operands; both are constants
   std::int64_t length =
       0;  // Run: elements, or the most that the constant operand `columns` may say, where that is not 0
@@ -63,7 +64,7 @@ std::size_t run_dimension(const Shape& shape, std::int64_t length);
 std::span<const PlaceRule> places_of(Intrinsic intrinsic);
 
 // Whose threads do it as one, all of them reaching it.
-enum class By : std::uint8_t { Thread, Warp, Warpgroup, Item };
+enum class By : std::uint8_t { Thread, Warp, Warpgroup, Item, Cluster };
 By by_whom(Intrinsic intrinsic);
 inline constexpr std::int64_t kWarpThreads = 32, kWarpgroupThreads = 128;
 inline bool is_by_warp(Intrinsic intrinsic) { return by_whom(intrinsic) == By::Warp; }
@@ -78,11 +79,19 @@ inline bool is_atomic(Intrinsic intrinsic) {
 te::ExprOp operation_of_atomic(Intrinsic intrinsic);  // how two values are made one
 bool has_barrier_object(Intrinsic intrinsic);
 
+// Boxes of tensors, global to shared or back; to several work items of a cluster, whose numbers are the bits of the last operand.
+bool copies_box(Intrinsic intrinsic);
+bool stores_box(Intrinsic intrinsic);
+bool is_multicast(Intrinsic intrinsic);
+// What reaches the shared memory of another work item of the cluster.
+bool reaches_cluster(Intrinsic intrinsic);
+
 // Barrier objects, asynchronous copies, matrix units of warpgroups: what needs more than a count of barriers to order.
 bool is_asynchronous(Intrinsic intrinsic);
 
 // The dtype of what words of u32 in registers have; F32 is tf32. None where there are no words.
 std::optional<DType> element_of(Intrinsic intrinsic);
+std::optional<DType> second_element_of(Intrinsic intrinsic);  // of the second factor of a product
 
 // Products of a warpgroup: c, a, b, m, n, k.
 bool is_warpgroup_multiply(Intrinsic intrinsic);

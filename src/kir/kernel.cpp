@@ -22,6 +22,7 @@ const char* name_of(LoopKind kind) {
     case LoopKind::Unrolled: return "unrolled";
     case LoopKind::Vector: return "vector";
     case LoopKind::Grid: return "grid";
+    case LoopKind::Cluster: return "cluster";
     case LoopKind::Thread: return "thread";
   }
   return "?";

@@ -22,6 +22,8 @@
 //   Grid      independent work items: tasks of the CPU's pool, workgroups or thread blocks of a GPU. Grid loops stand at the top of
 //             a kernel, nested perfectly. Several nests one after another are phases: a phase begins when the one
 //             before it has ended. A statement at the top outside any Grid loop is a phase of one work item.
+//   Cluster   work items that run at the same time, each with threads and shared memory of its own, which the others reach by intrinsics
+//             (thread block clusters); constant extent of 1 to 8, directly inside Grid loops and around Thread loops.
 //   Thread    the threads of one work item, which run at the same time; constant extent, inside Grid only. A CPU has one.
 //
 // Every load and store is in bounds, which the verifier proves from the loops' extents, or from what stands around it:
@@ -66,8 +68,11 @@ struct Buffer {
   Swizzle swizzle = Swizzle::None;
 };
 
-enum class LoopKind : std::uint8_t { Serial, Unrolled, Vector, Grid, Thread };
-const char* name_of(LoopKind kind);  // "for", "unrolled", "vector", "grid", "thread"
+enum class LoopKind : std::uint8_t { Serial, Unrolled, Vector, Grid, Cluster, Thread };
+// Loops whose iterations are places where work is done, not steps that follow one another.
+constexpr bool is_placed(LoopKind kind) { return kind >= LoopKind::Grid; }
+const char* name_of(LoopKind kind);  // "for", "unrolled", "vector", "grid", "cluster", "thread"
+inline constexpr std::int64_t kMostInCluster = 8;  // work items that every machine with clusters has room for
 
 // What machines do beyond scalar arithmetic; see intrinsics.def.
 enum class Intrinsic : std::uint8_t {

@@ -230,7 +230,7 @@ bool is_reserved(std::string_view word) {
   constexpr std::string_view kWords[] = {"kernel", "global", "workspace", "shared",   "register", "out",
                                          "for",    "vector", "grid",      "unrolled", "thread",   "if",
                                          "else",   "let",    "check",     "true",     "false",    "inf",
-                                         "nan",    "size",   "load_or",   "swizzle",  "stream"};
+                                         "nan",    "size",   "load_or",   "swizzle",  "stream",   "cluster"};
   static const std::set<std::string, std::less<>> kReserved = [&] {
     std::set<std::string, std::less<>> words(std::begin(kWords), std::end(kWords));
     for (DType dtype : all_dtypes()) {

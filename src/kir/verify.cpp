@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -119,6 +120,12 @@ class Verifier {
     std::vector<VarId> entered = phase.grid;
     Stmt body = phase.body;
     threads_.clear();
+    cluster_.reset();
+    if (body->kind == Kind::Loop && body->loop == LoopKind::Cluster) {
+      XYNTRA_CHECK_OK(cluster_ok(phase, *body));
+      entered.push_back(body->var);
+      body = body->body.front();
+    }
     while (body->kind == Kind::Loop && body->loop == LoopKind::Thread) {
       if (phase.grid.empty()) return fail("thread loop " + quoted(body->var) + " stands outside of a grid");
       XYNTRA_CHECK_OK(constant_extent(*body));
@@ -132,6 +139,19 @@ class Verifier {
     for (VarId var : entered) scope_.erase(var);
     prover_.release(before);
     return {};
+  }
+
+  Status cluster_ok(const Phase& phase, const StmtNode& loop) {
+    const std::string name = "cluster loop " + quoted(loop.var);
+    const StmtNode& inner = *loop.body.front();
+    if (phase.grid.empty() || inner.kind != Kind::Loop || inner.loop != LoopKind::Thread)
+      return fail(name + " must stand directly inside grid loops and around thread loops");
+    const Dim& extent = kernel_.variable(loop.var).extent;
+    if (!extent.is_constant() || extent.constant() < 1 || extent.constant() > kMostInCluster)
+      return fail("the extent of " + name + " must be a constant from 1 to " +
+                  std::to_string(kMostInCluster));
+    cluster_ = loop.var;
+    return enter(loop.var);
   }
 
   Status enter(VarId var) {
@@ -172,6 +192,8 @@ class Verifier {
       case LoopKind::Grid:
         return fail("grid loop " + quoted(node.var) +
                     " must stand at the top, directly inside grid loops alone");
+      case LoopKind::Cluster:
+        return fail("cluster loop " + quoted(node.var) + " must stand directly inside the grid loops");
       case LoopKind::Thread:
         return fail("thread loop " + quoted(node.var) + " must stand directly inside the grid loops");
       case LoopKind::Vector:
@@ -198,6 +220,7 @@ class Verifier {
     XYNTRA_CHECK_OK(expr_ok(node.condition));
     const Divergence outer = divergence_;
     std::string why = text(node.condition);
+    if (differs_in_cluster(node.condition)) divergence_.cluster = &why;
     if (differs_between(thread_count(), node.condition)) divergence_.item = &why;
     if (differs_between(kWarpgroupThreads, node.condition)) divergence_.warpgroup = &why;
     if (differs_between(kWarpThreads, node.condition)) divergence_.warp = &why;
@@ -226,6 +249,16 @@ class Verifier {
       const auto at = node.op == ExprOp::Var ? std::ranges::find(threads_, node.var) : threads_.end();
       if (at != threads_.end() && threads_inside(std::next(at)) % together != 0) differs = true;
       if (te::is_load(node) && kernel_.buffer(node.buffer).scope == Scope::Register) differs = true;
+    });
+    return differs;
+  }
+
+  // What each work item has of its own may differ, too.
+  bool differs_in_cluster(const Expr& condition) const {
+    bool differs = differs_between(thread_count(), condition);
+    te::for_each_node(condition, [&](const ExprNode& node) {
+      differs = differs || (node.op == ExprOp::Var && node.var == cluster_) ||
+                (te::is_load(node) && kernel_.buffer(node.buffer).scope == Scope::Shared);
     });
     return differs;
   }
@@ -311,7 +344,7 @@ class Verifier {
       prover_.release(before);
     }
     if (node.intrinsic == Intrinsic::Barrier || node.intrinsic == Intrinsic::NamedBarrier ||
-        node.intrinsic == Intrinsic::MbarrierWait)
+        node.intrinsic == Intrinsic::MbarrierWait || node.intrinsic == Intrinsic::ClusterBarrier)
       forget_shared();
     for (BufferId buffer : buffers_written(node)) prover_.forget(buffer);
     return {};
@@ -320,6 +353,8 @@ class Verifier {
   // Those who do it as one are there, and no condition tells them apart.
   Status all_reach(Intrinsic intrinsic) const {
     const std::string name = spelling_of(intrinsic);
+    if (!cluster_ && (by_whom(intrinsic) == By::Cluster || reaches_cluster(intrinsic)))
+      return fail(name + " stands outside of a cluster loop");
     auto reach = [&](const std::string* divergence) {
       if (divergence == nullptr) return Status{};
       return Status(fail((intrinsic == Intrinsic::Barrier ? "a barrier" : name) +
@@ -328,6 +363,7 @@ class Verifier {
     switch (by_whom(intrinsic)) {
       case By::Thread: return {};
       case By::Item: return reach(divergence_.item);
+      case By::Cluster: return reach(divergence_.cluster);
       case By::Warp:
         if (thread_count() % kWarpThreads != 0) return fail(name + " needs whole warps of 32 threads");
         return reach(divergence_.warp);
@@ -340,6 +376,7 @@ class Verifier {
   }
 
   Status numbers_ok(const StmtNode& node) {
+    if (reaches_cluster(node.intrinsic)) return in_cluster_ok(node);
     switch (node.intrinsic) {
       case Intrinsic::ShuffleXor:
       case Intrinsic::ShuffleIdx:
@@ -357,6 +394,29 @@ class Verifier {
         return {};
       default: return {};
     }
+  }
+
+  // The work items that it reaches are of the cluster, and values are what a thread moves at once.
+  Status in_cluster_ok(const StmtNode& node) {
+    const std::string name = spelling_of(node.intrinsic);
+    const std::int64_t items = kernel_.variable(*cluster_).extent.constant();
+    if (is_multicast(node.intrinsic)) {
+      const std::int64_t mask = node.operands.back().value->int_value;
+      if (mask > 0 && mask < std::int64_t{1} << items) return {};
+      return fail(name + ": " + std::to_string(mask) + " are not the bits of work items of a cluster of " +
+                  std::to_string(items));
+    }
+    const std::size_t place = node.intrinsic == Intrinsic::ClusterLoad ? 1 : 0;
+    const Expr& rank =
+        node.operands[static_cast<std::size_t>(places_of(node.intrinsic)[place].rank)].value;
+    if (!prover_.never_negative(rank) || !prover_.never_negative(Expr::index(items - 1) - rank))
+      return fail(name + ": " + text(rank) + " is not shown to be a work item of a cluster of " +
+                  std::to_string(items));
+    if (node.intrinsic == Intrinsic::ClusterArrive) return {};
+    const DType dtype = dtype_of(node, 0);
+    if (dtype != dtype_of(node, 1)) return fail(name + " moves values of one dtype");
+    if (bits_of(dtype) >= 32) return {};
+    return fail(name + " moves elements of 32 or 64 bits, not " + std::string(name_of(dtype)));
   }
   DType dtype_of(const StmtNode& call, std::size_t operand) const {
     return kernel_.buffer(call.operands[operand].buffer).dtype;
@@ -704,11 +764,12 @@ class Verifier {
   Unproved* unproved_ = nullptr;
   std::set<VarId> scope_;
   std::vector<VarId> threads_;  // thread loops, the outermost first
+  std::optional<VarId> cluster_;
   std::set<BufferId> opaque_;
   bool in_vector_ = false, goes_on_ = false;  // goes_on_: after a check that failed
-  // The condition on which threads have parted: those of a work item, of a warpgroup, of a warp.
+  // The condition on which threads have parted: those of a cluster, of a work item, of a warpgroup, of a warp.
   struct Divergence {
-    const std::string *item = nullptr, *warpgroup = nullptr, *warp = nullptr;
+    const std::string *cluster = nullptr, *item = nullptr, *warpgroup = nullptr, *warp = nullptr;
   };
   Divergence divergence_;
   std::vector<Frame> frames_;

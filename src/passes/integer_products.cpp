@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "passes/flatten_windows.h"
 #include "schedule/contraction/tile_form.h"
+#include "schedule/contraction/warp_units.h"
 
 namespace xyntra {
 namespace {
@@ -57,7 +58,6 @@ class ProductsOfBytes {
     const auto number = splat_value(graph_.value(value).constant);
     return number && *number == 0;
   }
-  static bool is_byte(DType dtype) { return dtype == DType::I8 || dtype == DType::U8; }
 
   // Matrices of bytes with a sum and columns long enough.
   bool gains(ValueId a, ValueId b) const {
@@ -140,10 +140,13 @@ class ProductsOfBytes {
     ValueId a, b, p, q;  // p and q are zero points; undefined ones are zero
   };
 
+  bool takes_all_signs() const {
+    return product_unit(target_, DType::I8) == ProductUnit::Tiles || multiplies_bytes(target_);
+  }
   // With the signs that the unit wants.
   Result<Factors> with_signs(Factors f) {
     const ProductUnit unit = product_unit(target_, DType::I8);
-    if (unit == ProductUnit::Tiles) return f;
+    if (takes_all_signs()) return f;
     const bool a_has = dtype(f.a) == DType::I8, b_has = dtype(f.b) == DType::I8;
     if (a_has && unit == ProductUnit::Lines) {
       XYNTRA_TRY(f.a, flipped(f.a, DType::U8, kHalf));
@@ -319,7 +322,7 @@ class ProductsOfBytes {
     if (border != attributes.end() && std::get<std::string>(border->second) != "NOTSET") return false;
     if (w_zero.valid() && !is_zero(w_zero)) return false;
     const ProductUnit unit = product_unit(target_, DType::I8);
-    const bool signs = dtype(w) == DType::I8 || unit == ProductUnit::Tiles ||
+    const bool signs = dtype(w) == DType::I8 || takes_all_signs() ||
                        (unit == ProductUnit::Squares && dtype(x) == DType::U8);
     if (!signs) return false;
     return !x_zero.valid() || (shape(x_zero) != nullptr && xyntra::product(*shape(x_zero)).is(1));
@@ -418,7 +421,8 @@ class ProductsOfBytes {
 }  // namespace
 
 Result<IntegerProducts> integer_products(Graph& graph, const Target& target, FoldLog& folded) {
-  if (product_unit(target, DType::I8) == ProductUnit::None) return IntegerProducts();
+  if (product_unit(target, DType::I8) == ProductUnit::None && !multiplies_bytes(target))
+    return IntegerProducts();
   return ProductsOfBytes(graph, target, folded).run();
 }
 

@@ -263,7 +263,9 @@ class Chooser {
     const auto left = rounded_to(product.body->operands[0]), right = rounded_to(product.body->operands[1]);
     std::int64_t results = 1;
     for (te::VarId axis : product.axes) results *= size(formula_.variable(axis).extent);
-    return left && left == right && target_.matrix_unit(*left) != nullptr && results > least_results;
+    auto listed = [](DType dtype) { return is_byte(dtype) ? DType::I8 : dtype; };
+    return left && right && listed(*left) == listed(*right) &&
+           target_.matrix_unit(listed(*left)) != nullptr && results > least_results;
   }
 
   // Whether a factor is more than memory that is read: put together of several, or computed.

@@ -3,6 +3,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
+
 #include "kir/effects.h"
 
 namespace xyntra::cpu_code {
@@ -30,6 +32,7 @@ Dim bytes_of(const kir::Buffer& buffer) {
 KernelEmitter::KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
                              const CodeOptions& options)
     : GuardedExpressions(analysis_),
+      StatementEmitter(kMostStatements),
       module_(module),
       context_(module.getContext()),
       traits_(traits),
@@ -172,30 +175,13 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
   settled_ = &analysis_.settled(node);
 }
 
-Status KernelEmitter::statement(const kir::Stmt& given) {
-  if (!given.defined()) return {};
-  const StmtNode& node = *given;
-  if (++statements_ > kMostStatements)
-    return limit_error("kernel has too many statements once its loops are unrolled");
-  switch (node.kind) {
-    case StmtNode::Kind::Block:
-      for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(statement(inner));
-      return {};
-    case StmtNode::Kind::Loop: return loop(node);
-    case StmtNode::Kind::If: return branch(node);
-    case StmtNode::Kind::Store: store(node); return {};
-    case StmtNode::Kind::Check: return check(node);
-    case StmtNode::Kind::Call: return call(node);
-  }
-  return {};
-}
-
 Status KernelEmitter::loop(const StmtNode& node) {
   const Dim& extent = kernel_.variable(node.var).extent;
   const kir::Stmt& body = node.body.front();
   const bool constant = extent.is_constant();
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread:
       if (!extent.is(1) && kir::has_barrier(body)) return unsupported("threads that wait for one another");
       return serial_loop(node, extent);
@@ -334,17 +320,23 @@ Status KernelEmitter::check(const StmtNode& node) {
 }
 
 Status KernelEmitter::call(const StmtNode& node) {
-  if (node.intrinsic == kir::Intrinsic::Barrier) return {};  // a work item has one thread
+  using kir::Intrinsic;
+  if (node.intrinsic == Intrinsic::Barrier) return {};  // a work item has one thread
   begin_statement(node);
   if (kir::is_hint(node.intrinsic))
-    return prefetch(node.operands.front(), node.intrinsic == kir::Intrinsic::PrefetchL2);
+    return prefetch(node.operands.front(), node.intrinsic == Intrinsic::PrefetchL2);
   if (kir::is_atomic(node.intrinsic)) return atomic_update(node);
-  if (node.intrinsic == kir::Intrinsic::SplitBf16x3) return split_bf16x3(node);
-  if (node.intrinsic == kir::Intrinsic::Dot2Bf16) return dot2_bf16(node);
-  if (node.intrinsic == kir::Intrinsic::MmlaBf16) return mmla_bf16(node);
-  if (node.intrinsic == kir::Intrinsic::Dot4I8) return dot4_i8(node);
-  if (node.intrinsic == kir::Intrinsic::MmlaI8) return mmla_i8(node);
-  return tile_call(node);
+  struct Row {
+    Intrinsic intrinsic;
+    Status (KernelEmitter::*emit)(const StmtNode&);
+  };
+  constexpr Row kRows[] = {{Intrinsic::SplitBf16x3, &KernelEmitter::split_bf16x3},
+                           {Intrinsic::Dot2Bf16, &KernelEmitter::dot2_bf16},
+                           {Intrinsic::MmlaBf16, &KernelEmitter::mmla_bf16},
+                           {Intrinsic::Dot4I8, &KernelEmitter::dot4_i8},
+                           {Intrinsic::MmlaI8, &KernelEmitter::mmla_i8}};
+  const Row* row = std::ranges::find(kRows, node.intrinsic, &Row::intrinsic);
+  return row == std::end(kRows) ? tile_call(node) : (this->*row->emit)(node);
 }
 
 void KernelEmitter::store(const StmtNode& node) {
@@ -380,9 +372,7 @@ Value* KernelEmitter::both(Value* const& a, Value* const& b) {
 // The value of a size, loaded once at the function's entry.
 Value* KernelEmitter::size(const Dim& dim) {
   if (dim.is_constant()) return b_.getInt64(static_cast<std::uint64_t>(dim.constant()));
-  std::size_t number = 0;
-  while (number < made_.sizes.size() && !(made_.sizes[number] == dim)) ++number;
-  if (number == made_.sizes.size()) made_.sizes.push_back(dim);
+  const std::size_t number = codegen::number_of(made_.sizes, dim);
   sizes_.resize(made_.sizes.size(), nullptr);
   if (sizes_[number] == nullptr) {
     auto* pointer = entry_.getPtrTy();

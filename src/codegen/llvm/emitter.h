@@ -12,6 +12,7 @@
 #include "codegen/guarded_expressions.h"
 #include "codegen/llvm/arithmetic.h"
 #include "codegen/llvm/emit.h"
+#include "codegen/statements.h"
 #include "kir/intrinsics.h"
 
 namespace xyntra::cpu_code {
@@ -19,7 +20,7 @@ namespace xyntra::cpu_code {
 using codegen::Access;
 using codegen::KernelAnalysis;
 
-class KernelEmitter : codegen::GuardedExpressions<llvm::Value*> {
+class KernelEmitter : codegen::GuardedExpressions<llvm::Value*>, codegen::StatementEmitter {
  public:
   KernelEmitter(llvm::Module& module, const MachineTraits& traits, const kir::Kernel& kernel,
                 const CodeOptions& options);
@@ -46,14 +47,13 @@ class KernelEmitter : codegen::GuardedExpressions<llvm::Value*> {
   void lay_out_scratch();
   Status emit_phase(const kir::Phase& phase, const std::string& symbol);
   Status emit_work_items(const kir::Phase& phase);
-  Status statement(const kir::Stmt& statement);
-  Status loop(const kir::StmtNode& node);
+  Status loop(const kir::StmtNode& node) override;
   Status serial_loop(const kir::StmtNode& node, const Dim& extent);
   llvm::MDNode* back_edge_weights(const Dim& extent) const;
-  Status branch(const kir::StmtNode& node);
-  Status check(const kir::StmtNode& node);
-  Status call(const kir::StmtNode& node);
-  void store(const kir::StmtNode& node);
+  Status branch(const kir::StmtNode& node) override;
+  Status check(const kir::StmtNode& node) override;
+  Status call(const kir::StmtNode& node) override;
+  void store(const kir::StmtNode& node) override;
 
   // expressions
   void begin_statement(const kir::StmtNode& node);
@@ -159,7 +159,6 @@ class KernelEmitter : codegen::GuardedExpressions<llvm::Value*> {
     bool operator==(const TileSize&) const = default;
   };
   std::vector<TileSize> tile_sizes_;  // per buffer
-  std::int64_t statements_ = 0;
 
   // of the function being written
   llvm::IRBuilder<> b_;

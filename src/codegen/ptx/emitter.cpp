@@ -19,7 +19,6 @@ using te::ExprOp;
 namespace {
 
 constexpr std::int64_t kMostPtxStatements = 200'000;  // after unrolling
-constexpr int kWarp = 32;
 
 // Threads of a block where each does a work item of its own: fewer where that leaves few blocks.
 std::int64_t threads_for(const Dim& items) {
@@ -50,6 +49,7 @@ tl::unexpected<Error> unsupported(const std::string& what) {
 
 KernelEmitter::KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options)
     : GuardedExpressions(analysis_),
+      StatementEmitter(kMostPtxStatements),
       options_(options),
       analysis_(kir::legalize(kernel, words_of(kernel))),
       kernel_(analysis_.kernel()),
@@ -224,52 +224,19 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
   begin_expressions("");
   static const std::unordered_set<const ExprNode*> none;
   settled_ = kernel_.approximate ? &none : &analysis_.settled(node);
-  seen_.clear();
-  std::vector<const Expr*> waiting;
-  if (node.value.defined() && !kernel_.approximate) waiting.push_back(&node.value);
-  kir::for_each_expr(node, [&waiting](const Expr& root) {
-    te::for_each_node(root, [&waiting](const ExprNode& inner) {
-      if (inner.op == ExprOp::Bitcast) waiting.push_back(&inner.operands[0]);
-    });
-  });
-  while (!waiting.empty()) {
-    const Expr& expr = *waiting.back();
-    waiting.pop_back();
-    if (!seen_.insert(expr.address()).second || !codegen::moves_bits(expr->op)) continue;
-    if (expr->op == ExprOp::Select) {
-      waiting.push_back(&expr->operands[1]);
-      waiting.push_back(&expr->operands[2]);
-    } else {
-      waiting.push_back(&expr->operands[0]);
-    }
-  }
+  seen_ = kernel_.approximate ? none : codegen::moved_nans(node);
 }
 
-Status KernelEmitter::statement(const kir::Stmt& given) {
-  if (!given.defined()) return {};
-  const StmtNode& node = *given;
-  if (++statements_ > kMostPtxStatements)
-    return limit_error("kernel has too many statements once its loops are unrolled");
-  if (waits_ && node.kind != StmtNode::Kind::Block && looks_at_results(node)) {
-    code_.line("griddepcontrol.wait");
-    waits_ = false;
-  }
-  switch (node.kind) {
-    case StmtNode::Kind::Block:
-      for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(statement(inner));
-      return {};
-    case StmtNode::Kind::Loop: return loop(node);
-    case StmtNode::Kind::If: return branch(node);
-    case StmtNode::Kind::Store: store(node); return {};
-    case StmtNode::Kind::Check: check(node); return {};
-    case StmtNode::Kind::Call: return call(node);
-  }
-  return {};
+void KernelEmitter::before(const StmtNode& statement) {
+  if (!waits_ || !looks_at_results(statement)) return;
+  code_.line("griddepcontrol.wait");
+  waits_ = false;
 }
 
 Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
     case LoopKind::Unrolled: return written_out(node);
     case LoopKind::Vector: return lanes(node);
@@ -348,7 +315,7 @@ void KernelEmitter::store(const StmtNode& node) {
 }
 
 // The first index outside ends the run; what it was is stored.
-void KernelEmitter::check(const StmtNode& node) {
+Status KernelEmitter::check(const StmtNode& node) {
   begin_statement(node);
   const Expr& index = node.index.front();
   const Dim& bound = kernel_.buffer(node.buffer).shape.at(node.dimension);
@@ -369,105 +336,79 @@ void KernelEmitter::check(const StmtNode& node) {
   if (!has_barriers_)
     code_.line("bra " + end_);  // others wait for this thread, and loads after it have conditions
   code_.label(after);
+  return {};
 }
 
+namespace {
+
+// What takes one line: a number at its end is the intrinsic's only operand.
+struct LineRow {
+  kir::Intrinsic intrinsic;
+  const char* line;
+  bool has_number = false;
+};
+constexpr LineRow kLines[] = {
+    {kir::Intrinsic::AsyncCommit, "cp.async.commit_group"},
+    {kir::Intrinsic::AsyncWait, "cp.async.wait_group ", true},
+    {kir::Intrinsic::AsyncFence, "fence.proxy.async.shared::cta"},
+    {kir::Intrinsic::WarpgroupFence, "wgmma.fence.sync.aligned"},
+    {kir::Intrinsic::WarpgroupCommit, "wgmma.commit_group.sync.aligned"},
+    {kir::Intrinsic::WarpgroupWait, "wgmma.wait_group.sync.aligned ", true},
+};
+
+}  // namespace
+
 Status KernelEmitter::call(const StmtNode& node) {
+  using kir::Intrinsic;
   if (kir::is_hint(node.intrinsic)) return {};
-  if (node.intrinsic == kir::Intrinsic::Barrier) {
+  if (node.intrinsic == Intrinsic::Barrier) {
     if (threads_ > 1) code_.line("bar.sync 0");
     return {};
   }
-  switch (node.intrinsic) {
-    case kir::Intrinsic::NamedBarrier:
-      begin_statement(node);
-      code_.line("bar.sync " + position(node.operands[0].value) + ", " +
-                 std::to_string(node.operands[1].value->int_value));
-      return {};
-    case kir::Intrinsic::ShuffleXor:
-    case kir::Intrinsic::ShuffleIdx:
-    case kir::Intrinsic::ShuffleDown: return shuffle(node);
-    case kir::Intrinsic::VoteAny:
-    case kir::Intrinsic::VoteAll:
-    case kir::Intrinsic::Ballot: return vote(node);
-    case kir::Intrinsic::AsyncCopy: return async_copy(node);
-    case kir::Intrinsic::AsyncCommit: code_.line("cp.async.commit_group"); return {};
-    case kir::Intrinsic::AsyncWait:
-      code_.line("cp.async.wait_group " + std::to_string(node.operands[0].value->int_value));
-      return {};
-    case kir::Intrinsic::LoadFragment:
-    case kir::Intrinsic::LoadFragmentTransposed: return load_fragment(node);
-    case kir::Intrinsic::WarpMultiplyBf16:
-    case kir::Intrinsic::WarpMultiplyF16:
-    case kir::Intrinsic::WarpMultiplyTf32:
-    case kir::Intrinsic::WarpMultiplyI8: return warp_multiply(node);
-    case kir::Intrinsic::RoundWordsBf16:
-    case kir::Intrinsic::RoundWordsF16: return round_words(node);
-    case kir::Intrinsic::RoundWordsTf32: return round_words_tf32(node);
-    case kir::Intrinsic::AtomicAdd:
-    case kir::Intrinsic::AtomicMin:
-    case kir::Intrinsic::AtomicMax:
-    case kir::Intrinsic::AtomicAnd:
-    case kir::Intrinsic::AtomicOr: atomic_update(node); return {};
-    case kir::Intrinsic::MbarrierInit:
-    case kir::Intrinsic::MbarrierArrive:
-    case kir::Intrinsic::MbarrierExpect:
-    case kir::Intrinsic::MbarrierWait: barrier_object(node); return {};
-    case kir::Intrinsic::SetRegisters: {
-      const std::int64_t count = node.operands[0].value->int_value;
-      code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") +
-                 ".sync.aligned.u32 " + std::to_string(count));
-      return {};
-    }
-    case kir::Intrinsic::AsyncFence: code_.line("fence.proxy.async.shared::cta"); return {};
-    case kir::Intrinsic::WarpgroupFence: code_.line("wgmma.fence.sync.aligned"); return {};
-    case kir::Intrinsic::WarpgroupCommit: code_.line("wgmma.commit_group.sync.aligned"); return {};
-    case kir::Intrinsic::WarpgroupWait:
-      code_.line("wgmma.wait_group.sync.aligned " + std::to_string(node.operands[0].value->int_value));
-      return {};
-    case kir::Intrinsic::WarpgroupMultiply:
-    case kir::Intrinsic::WarpgroupMultiplyTurned: return warpgroup_multiply(node);
-    case kir::Intrinsic::WarpgroupMultiplyRs:
-    case kir::Intrinsic::WarpgroupMultiplyRsTurned: return warpgroup_multiply_rs(node);
-    default: return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
+  if (kir::is_atomic(node.intrinsic)) return atomic_update(node);
+  if (const LineRow* row = std::ranges::find(kLines, node.intrinsic, &LineRow::intrinsic);
+      row != std::end(kLines)) {
+    code_.line(row->line + (row->has_number ? std::to_string(node.operands[0].value->int_value) : ""));
+    return {};
   }
-}
-
-// Threads beyond the last one of a block are not there to take part.
-Status KernelEmitter::shuffle(const StmtNode& node) {
-  begin_statement(node);
-  const kir::Operand &to = node.operands[0], &from = node.operands[1];
-  const bool by_mask = node.intrinsic == kir::Intrinsic::ShuffleXor;
-  const std::string which = position(node.operands[2].value);
-  if (by_mask && node.operands[2].value->int_value >= kWarp)
-    return unsupported("an exchange between threads of several warps");
-  const DType dtype = kernel_.buffer(to.buffer).dtype;
-  std::string present = "0xFFFFFFFF";
-  if (threads_ % kWarp != 0) {
-    const std::string tail = std::to_string((std::uint32_t{1} << (threads_ % kWarp)) - 1);
-    const std::string in_tail =
-        code_.predicate("setp.ge.u32", {"%tid.x", std::to_string(threads_ / kWarp * kWarp)});
-    present = threads_ < kWarp ? tail : code_.word("selp.b32", {tail, "0xFFFFFFFF", in_tail});
-  }
-  const std::string operation = by_mask                                        ? "shfl.sync.bfly.b32"
-                                : node.intrinsic == kir::Intrinsic::ShuffleIdx ? "shfl.sync.idx.b32"
-                                                                               : "shfl.sync.down.b32";
-  auto exchanged = [&](const std::string& word) {
-    return code_.word(operation, {word, which, "31", present});
+  struct Row {
+    Intrinsic intrinsic;
+    Status (KernelEmitter::*emit)(const StmtNode&);
   };
-  const std::string given = load(from.buffer, analysis_.access(from).flat, "", Nans::Kept);
-  std::string got;
-  if (size_of(dtype) == Size::Long) {
-    const std::string low = code_.fresh(Size::Word), high = code_.fresh(Size::Word);
-    code_.line("mov.b64 {" + low + ", " + high + "}, " + given);
-    const std::string other_low = exchanged(low), other_high = exchanged(high);
-    got = code_.wide("mov.b64", {"{" + other_low + ", " + other_high + "}"});
-  } else if (dtype == DType::Bool) {
-    got = arithmetic_.from_storage(dtype, exchanged(arithmetic_.to_storage(dtype, given)), Nans::Any);
-  } else {
-    got = exchanged(given);
-  }
-  store_at(to.buffer, analysis_.access(to).flat, got);
-  return {};
+  constexpr Row kRows[] = {
+      {Intrinsic::NamedBarrier, &KernelEmitter::named_barrier},
+      {Intrinsic::ShuffleXor, &KernelEmitter::shuffle},
+      {Intrinsic::ShuffleIdx, &KernelEmitter::shuffle},
+      {Intrinsic::ShuffleDown, &KernelEmitter::shuffle},
+      {Intrinsic::VoteAny, &KernelEmitter::vote},
+      {Intrinsic::VoteAll, &KernelEmitter::vote},
+      {Intrinsic::Ballot, &KernelEmitter::vote},
+      {Intrinsic::AsyncCopy, &KernelEmitter::async_copy},
+      {Intrinsic::LoadFragment, &KernelEmitter::load_fragment},
+      {Intrinsic::LoadFragmentTransposed, &KernelEmitter::load_fragment},
+      {Intrinsic::WarpMultiplyBf16, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyF16, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyTf32, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyI8, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyU8, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyU8I8, &KernelEmitter::warp_multiply},
+      {Intrinsic::WarpMultiplyI8U8, &KernelEmitter::warp_multiply},
+      {Intrinsic::RoundWordsBf16, &KernelEmitter::round_words},
+      {Intrinsic::RoundWordsF16, &KernelEmitter::round_words},
+      {Intrinsic::RoundWordsTf32, &KernelEmitter::round_words_tf32},
+      {Intrinsic::MbarrierInit, &KernelEmitter::barrier_object},
+      {Intrinsic::MbarrierArrive, &KernelEmitter::barrier_object},
+      {Intrinsic::MbarrierExpect, &KernelEmitter::barrier_object},
+      {Intrinsic::MbarrierWait, &KernelEmitter::barrier_object},
+      {Intrinsic::SetRegisters, &KernelEmitter::set_registers},
+      {Intrinsic::WarpgroupMultiply, &KernelEmitter::warpgroup_multiply},
+      {Intrinsic::WarpgroupMultiplyTurned, &KernelEmitter::warpgroup_multiply},
+      {Intrinsic::WarpgroupMultiplyRs, &KernelEmitter::warpgroup_multiply_rs},
+      {Intrinsic::WarpgroupMultiplyRsTurned, &KernelEmitter::warpgroup_multiply_rs},
+  };
+  const Row* row = std::ranges::find(kRows, node.intrinsic, &Row::intrinsic);
+  if (row != std::end(kRows)) return (this->*row->emit)(node);
+  return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
 }
 
 }  // namespace xyntra::ptx

@@ -9,6 +9,7 @@
 #include "codegen/guarded_expressions.h"
 #include "codegen/ptx/arithmetic.h"
 #include "codegen/ptx/emit.h"
+#include "codegen/statements.h"
 
 namespace xyntra::ptx {
 
@@ -17,7 +18,7 @@ inline constexpr std::int64_t kAlignment = 16, kSwizzleAlignment = 1024;
 
 tl::unexpected<Error> unsupported(const std::string& what);  // "no PTX can be made of " it
 
-class KernelEmitter : codegen::GuardedExpressions<std::string> {
+class KernelEmitter : codegen::GuardedExpressions<std::string>, codegen::StatementEmitter {
  public:
   KernelEmitter(const kir::Kernel& kernel, const PtxOptions& options);
   Result<PtxKernel> emit();
@@ -29,16 +30,16 @@ class KernelEmitter : codegen::GuardedExpressions<std::string> {
   void digits(std::string number, const std::vector<kir::VarId>& variables);
 
   // ---- statements (emitter.cpp)
-  Status statement(const kir::Stmt& statement);
   bool looks_at_results(const kir::StmtNode& node) const;
-  Status loop(const kir::StmtNode& node);
+  void before(const kir::StmtNode& statement) override;
+  Status loop(const kir::StmtNode& node) override;
   Status serial(const kir::StmtNode& node);
   Status written_out(const kir::StmtNode& loop);
   Status lanes(const kir::StmtNode& loop);
-  Status branch(const kir::StmtNode& node);
-  void store(const kir::StmtNode& node);
-  void check(const kir::StmtNode& node);
-  Status call(const kir::StmtNode& node);
+  Status branch(const kir::StmtNode& node) override;
+  void store(const kir::StmtNode& node) override;
+  Status check(const kir::StmtNode& node) override;
+  Status call(const kir::StmtNode& node) override;
   Status shuffle(const kir::StmtNode& node);
   // warps.cpp
   Status async_copy(const kir::StmtNode& node);
@@ -57,8 +58,10 @@ class KernelEmitter : codegen::GuardedExpressions<std::string> {
   std::string registers(const kir::Operand& first, std::int64_t count);  // "{%r1, %r2}"
   // exchanges.cpp
   Status vote(const kir::StmtNode& node);
-  void atomic_update(const kir::StmtNode& node);
-  void barrier_object(const kir::StmtNode& node);
+  Status atomic_update(const kir::StmtNode& node);
+  Status barrier_object(const kir::StmtNode& node);
+  Status named_barrier(const kir::StmtNode& node);
+  Status set_registers(const kir::StmtNode& node);
   Status warpgroup_multiply_rs(const kir::StmtNode& node);
   void begin_statement(const kir::StmtNode& node);
 
@@ -137,7 +140,6 @@ class KernelEmitter : codegen::GuardedExpressions<std::string> {
   std::int64_t threads_ = 1;
   bool waits_ = false;  // for what was launched before, yet
   bool has_barriers_ = false, wide_ = false, by_warpgroups_ = false, is_hopper_ = false;
-  std::int64_t statements_ = 0;
 };
 
 }  // namespace xyntra::ptx

@@ -117,10 +117,7 @@ std::string KernelEmitter::variable(kir::VarId id) const {
 // The value of a size, read once at the beginning.
 std::string KernelEmitter::size(const Dim& dim, bool wide) {
   if (dim.is_constant()) return std::to_string(dim.constant());
-  std::size_t number = 0;
-  while (number < made_.sizes.size() && !(made_.sizes[number] == dim)) ++number;
-  if (number == made_.sizes.size()) made_.sizes.push_back(dim);
-  const std::string name = "size" + std::to_string(number);
+  const std::string name = "size" + std::to_string(codegen::number_of(made_.sizes, dim));
   std::string& held = sizes_[name];
   if (held.empty()) {
     held = code_.fixed(Size::Long);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "codegen/real_numbers.h"
 #include "codegen/wgsl/passes/halves.h"
 #include "kir/effects.h"
 #include "kir/intrinsics.h"
@@ -39,6 +40,7 @@ Dim iterations_of(const kir::Kernel& kernel, const kir::Stmt& given) {
     case LoopKind::Unrolled:
     case LoopKind::Vector: return extent * iterations;
     case LoopKind::Grid:
+    case LoopKind::Cluster:
     case LoopKind::Thread: return iterations;
   }
   return iterations;
@@ -317,27 +319,13 @@ void KernelEmitter::begin_statement(const StmtNode& node) {
   stored_half_ = stays ? node.value.address() : nullptr;
 }
 
-Status KernelEmitter::statement(const kir::Stmt& given) {
-  if (!given.defined()) return {};
-  const StmtNode& node = *given;
-  switch (node.kind) {
-    case StmtNode::Kind::Block:
-      for (const kir::Stmt& inner : node.body) XYNTRA_CHECK_OK(statement(inner));
-      return {};
-    case StmtNode::Kind::Loop: return loop(node);
-    case StmtNode::Kind::If: return branch(node);
-    case StmtNode::Kind::Store: store(node); return {};
-    case StmtNode::Kind::Check: check(node); return {};
-    case StmtNode::Kind::Call:
-      if (kir::is_hint(node.intrinsic)) return {};
-      if (node.intrinsic == kir::Intrinsic::Barrier) {
-        if (reads_back_) line("storageBarrier();");
-        line("workgroupBarrier();");
-        return {};
-      }
-      if (node.intrinsic == kir::Intrinsic::ShuffleXor) return shuffle(node);
-      return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
-  }
+Status KernelEmitter::call(const StmtNode& node) {
+  if (kir::is_hint(node.intrinsic)) return {};
+  if (node.intrinsic == kir::Intrinsic::ShuffleXor) return shuffle(node);
+  if (node.intrinsic != kir::Intrinsic::Barrier)
+    return unsupported(std::string("'") + kir::spelling_of(node.intrinsic) + "'");
+  if (reads_back_) line("storageBarrier();");
+  line("workgroupBarrier();");
   return {};
 }
 
@@ -357,6 +345,7 @@ Status KernelEmitter::shuffle(const StmtNode& node) {
 Status KernelEmitter::loop(const StmtNode& node) {
   switch (node.loop) {
     case LoopKind::Grid: return unsupported("a grid loop inside another loop");
+    case LoopKind::Cluster: return unsupported("a cluster of thread blocks");
     case LoopKind::Thread: return unsupported("a thread loop inside another loop");
     case LoopKind::Unrolled: return unrolled(node);
     case LoopKind::Vector: return lanes(node);
@@ -497,7 +486,7 @@ void KernelEmitter::store(const StmtNode& node) {
 }
 
 // The first index outside ends the run; what it was is stored.
-void KernelEmitter::check(const StmtNode& node) {
+Status KernelEmitter::check(const StmtNode& node) {
   begin_statement(node);
   const Expr& index = node.index.front();
   const std::string bound = size(kernel_.buffer(node.buffer).shape.at(node.dimension));
@@ -505,7 +494,7 @@ void KernelEmitter::check(const StmtNode& node) {
   const std::string at = wide ? named(index) : position(index);
   const std::string outside =
       wide ? operations_.is_outside(at, bound) : at + " < 0 || " + at + " >= " + bound;
-  Status done = block("if (" + outside + ")", [&]() -> Status {
+  return block("if (" + outside + ")", [&]() -> Status {
     static_cast<void>(block("if (atomicExchange(&fault[0], 1u) == 0u)", [&]() -> Status {
       line("atomicStore(&fault[1], " + std::to_string(node.buffer.index) + "u);");
       line("atomicStore(&fault[2], " + std::to_string(node.dimension) + "u);");
@@ -516,7 +505,6 @@ void KernelEmitter::check(const StmtNode& node) {
     if (!has_barriers_) line("return;");  // others wait for this thread, and loads after it have conditions
     return {};
   });
-  static_cast<void>(done);
 }
 
 // ---- names
@@ -534,9 +522,7 @@ std::string KernelEmitter::buffer_name(kir::BufferId id) const {
 
 std::string KernelEmitter::size(const Dim& dim) {
   if (dim.is_constant()) return std::to_string(dim.constant());
-  std::size_t number = 0;
-  while (number < made_.sizes.size() && !(made_.sizes[number] == dim)) ++number;
-  if (number == made_.sizes.size()) made_.sizes.push_back(dim);
+  const std::size_t number = codegen::number_of(made_.sizes, dim);
   return "sizes[" + std::to_string(number / 4) + "]." + component_name(number);
 }
 

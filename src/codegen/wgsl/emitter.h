@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "codegen/analysis.h"
+#include "codegen/statements.h"
 #include "codegen/wgsl/passes/bindings.h"
 #include "codegen/wgsl/operations.h"
 #include "codegen/wgsl/storage.h"
@@ -25,7 +26,7 @@ inline bool is_private(kir::Scope scope) {
   return scope == kir::Scope::Register || scope == kir::Scope::Shared;
 }
 
-class KernelEmitter {
+class KernelEmitter : codegen::StatementEmitter {
  public:
   // A kernel in words that shaders have.
   KernelEmitter(const kir::Kernel& kernel, const WgslFeatures& features)
@@ -54,8 +55,8 @@ class KernelEmitter {
   std::string array_count(kir::BufferId id, const Dim& elements) const;  // ", 12", or nothing
 
   // ---- statements: lines of the function's body
-  Status statement(const kir::Stmt& statement);
-  Status loop(const kir::StmtNode& node);
+  Status loop(const kir::StmtNode& node) override;
+  Status call(const kir::StmtNode& node) override;
   Status shuffle(const kir::StmtNode& node);
   Status serial(const kir::StmtNode& node);
   Status unrolled(const kir::StmtNode& node);
@@ -64,9 +65,9 @@ class KernelEmitter {
   bool packed_store(const kir::StmtNode& node, kir::VarId lane);
   void assemble(const kir::StmtNode& node, kir::VarId lane);
   std::size_t fixed_lane(const te::ExprNode& load);
-  Status branch(const kir::StmtNode& node);
-  void store(const kir::StmtNode& node);
-  void check(const kir::StmtNode& node);
+  Status branch(const kir::StmtNode& node) override;
+  void store(const kir::StmtNode& node) override;
+  Status check(const kir::StmtNode& node) override;
   void begin_statement(const kir::StmtNode& node);
   void line(const std::string& text);
   template <class Body>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/wgsl/functions/functions.h"
+#include "codegen/wgsl/words.h"
 #include "types/float_formats.h"
 
 namespace xyntra::wgsl {
@@ -18,6 +19,13 @@ using te::ExprOp;
 namespace {
 
 std::string operator_text(ExprOp op) { return std::string(" ") + te::spelling_of(op) + " "; }
+
+// "min(a, b)"
+std::string listed(std::string_view function, std::span<const std::string> operands) {
+  std::string text = std::string(function) + "(";
+  for (std::size_t i = 0; i < operands.size(); ++i) text += (i == 0 ? "" : ", ") + operands[i];
+  return text + ")";
+}
 
 bool is_narrow_float(DType dtype) { return is_float(dtype) && bits_of(dtype) < 32; }
 
@@ -111,9 +119,7 @@ std::string Operations::constant(const te::ExprNode& node) {
 
 std::string Operations::call(const std::string& function, std::span<const std::string> operands) {
   called_.insert(function);
-  std::string text = function + "(";
-  for (std::size_t i = 0; i < operands.size(); ++i) text += (i == 0 ? "" : ", ") + operands[i];
-  return text + ")";
+  return listed(function, operands);
 }
 
 std::string Operations::functions() const { return functions_text(called_); }
@@ -172,10 +178,6 @@ std::string Operations::arithmetic(ExprOp op, DType dtype, std::span<const std::
   return floating(op, dtype, operands);
 }
 
-std::string Operations::quotient(const std::string& type, std::span<const std::string> o) {
-  return type == "f32" ? call("div_f32", o) : "(" + o[0] + " / " + o[1] + ")";
-}
-
 // Floats beyond the bound, up to infinity, have consecutive bits, and NaN comes after them. A comparison of floats here would be
 // taken for a minimum or maximum that has no NaN.
 std::string Operations::bounded(const std::string& number, const te::ExprNode& bound) {
@@ -185,55 +187,30 @@ std::string Operations::bounded(const std::string& number, const te::ExprNode& b
          ") < " + hex(infinity - bits) + ")";
 }
 
-std::string Operations::floating(ExprOp op, DType dtype, std::span<const std::string> o) {
-  const std::string suffix = "_" + type(dtype);
-  switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Mul: return "(" + o[0] + operator_text(op) + o[1] + ")";
-    case ExprOp::Div: return quotient(type(dtype), o);
-    case ExprOp::Min: return call("min" + suffix, o);
-    case ExprOp::Max: return call("max" + suffix, o);
-    case ExprOp::Fma: return "fma(" + o[0] + ", " + o[1] + ", " + o[2] + ")";
-    case ExprOp::Neg: return "(-" + o[0] + ")";
-    case ExprOp::Abs:
-    case ExprOp::Floor:
-    case ExprOp::Ceil:
-    case ExprOp::Round:
-    case ExprOp::Trunc:
-    case ExprOp::Sqrt: return std::string(te::spelling_of(op)) + "(" + o[0] + ")";
-    default: internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on floats");
+// One of our functions, of this type, is called "name_type".
+std::string Operations::written(const WordRow* row, const std::string& type, std::span<const std::string> o) {
+  switch (row->form) {
+    case Form::Operator: return "(" + o[0] + " " + std::string(row->word) + " " + o[1] + ")";
+    case Form::Prefix: return "(" + std::string(row->word) + o[0] + ")";
+    case Form::Language: return listed(row->word, o);
+    case Form::Function: return call(std::string(row->word) + (type.empty() ? "" : "_" + type), o);
   }
+  internal_error("wgsl: an operation of no form");
+}
+
+std::string Operations::floating(ExprOp op, DType dtype, std::span<const std::string> o) {
+  const std::string kind = type(dtype);
+  if (op == ExprOp::Div && kind != "f32") return "(" + o[0] + " / " + o[1] + ")";
+  return written(word_of(kFloatWords, op, "floats"), kind, o);
 }
 
 std::string Operations::integer(ExprOp op, DType dtype, std::span<const std::string> o) {
-  const bool is_signed = is_signed_integer(dtype);
-  const std::string kind = type(dtype), suffix = "_" + kind;
-  auto with_width = [&](const char* name) {
-    const std::string width = std::to_string(bits_of(dtype)) + "u";
-    return call(name + suffix, std::array{o[0], o[1], width});
-  };
-  switch (op) {
-    case ExprOp::Add:
-    case ExprOp::Sub:
-    case ExprOp::Mul:
-    case ExprOp::And:
-    case ExprOp::Or:
-    case ExprOp::Xor: return "(" + o[0] + operator_text(op) + o[1] + ")";
-    case ExprOp::Neg: return is_signed ? "(-" + o[0] + ")" : "(" + kind + "(0) - " + o[0] + ")";
-    case ExprOp::Not: return "(~" + o[0] + ")";
-    case ExprOp::Min: return "min(" + o[0] + ", " + o[1] + ")";
-    case ExprOp::Max: return "max(" + o[0] + ", " + o[1] + ")";
-    case ExprOp::Abs: return "select(" + o[0] + ", -" + o[0] + ", " + o[0] + " < " + kind + "(0))";
-    case ExprOp::Div: return call("div" + suffix, o);
-    case ExprOp::Rem: return call("rem" + suffix, o);
-    case ExprOp::FloorDiv: return call("floordiv" + suffix, o);
-    case ExprOp::Mod: return call("mod" + suffix, o);
-    case ExprOp::ShiftLeft: return with_width("shl");
-    case ExprOp::ShiftRight: return with_width("shr");
-    default:
-      internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on integers");
-  }
+  const std::string kind = type(dtype);
+  if (op == ExprOp::Neg && !is_signed_integer(dtype)) return "(" + kind + "(0) - " + o[0] + ")";
+  if (op == ExprOp::Abs) return "select(" + o[0] + ", -" + o[0] + ", " + o[0] + " < " + kind + "(0))";
+  const WordRow* row = word_of(kIntegerWords, op, "integers");
+  if (op != ExprOp::ShiftLeft && op != ExprOp::ShiftRight) return written(row, kind, o);
+  return written(row, kind, std::array{o[0], o[1], std::to_string(bits_of(dtype)) + "u"});
 }
 
 std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value, std::int64_t bits) {
@@ -242,15 +219,12 @@ std::string Operations::shifted(ExprOp op, DType dtype, const std::string& value
 }
 
 std::string Operations::boolean(ExprOp op, std::span<const std::string> o) {
+  const WordRow* row = word_of(kBoolWords, op, "bools");
   // What reads memory is only looked at where the first operand leaves the answer open; else there is no branch.
   const bool reads = o.size() > 1 && o[1].find('[') != std::string::npos;
-  switch (op) {
-    case ExprOp::Or: return "(" + o[0] + (reads ? " || " : " | ") + o[1] + ")";
-    case ExprOp::And: return "(" + o[0] + (reads ? " && " : " & ") + o[1] + ")";
-    case ExprOp::Xor: return "(" + o[0] + " != " + o[1] + ")";
-    case ExprOp::Not: return "(!" + o[0] + ")";
-    default: internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on bools");
-  }
+  if (reads && (op == ExprOp::Or || op == ExprOp::And))
+    return "(" + o[0] + (op == ExprOp::Or ? " || " : " && ") + o[1] + ")";
+  return written(row, "", o);
 }
 
 std::string Operations::compare(ExprOp op, DType dtype, const std::string& a, const std::string& b) {

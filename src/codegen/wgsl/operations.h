@@ -11,6 +11,8 @@
 
 namespace xyntra::wgsl {
 
+struct WordRow;  // words.h
+
 class Operations {
  public:
   explicit Operations(const WgslFeatures& features) : features_(features) {}
@@ -73,10 +75,10 @@ class Operations {
 
  private:
   std::string from_code(DType dtype, const std::string& code);
+  std::string written(const WordRow* row, const std::string& type, std::span<const std::string> operands);
   std::string call(const std::string& function, std::span<const std::string> operands);
   std::string integer(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string boolean(te::ExprOp op, std::span<const std::string> operands);
-  std::string quotient(const std::string& type, std::span<const std::string> operands);
   std::string floating(te::ExprOp op, DType dtype, std::span<const std::string> operands);
   std::string rounded(DType dtype, const std::string& value);
   std::string half(const std::string& single);  // an f32 rounded to f16

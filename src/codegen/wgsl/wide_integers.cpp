@@ -2,6 +2,7 @@
 #include <array>
 
 #include "codegen/wgsl/operations.h"
+#include "codegen/wgsl/words.h"
 
 namespace xyntra::wgsl {
 
@@ -14,28 +15,13 @@ const char* sign_name(DType dtype) { return dtype == DType::I64 ? "signed" : "un
 }  // namespace
 
 std::string Operations::wide(ExprOp op, DType dtype, std::span<const std::string> o) {
-  auto of_sign = [&](const char* name) { return call(std::string(name) + "_" + sign_name(dtype), o); };
-  switch (op) {
-    case ExprOp::Add: return call("add_wide", o);
-    case ExprOp::Sub: return call("sub_wide", o);
-    case ExprOp::Mul: return call("mul_wide", o);
-    case ExprOp::Neg: return call("neg_wide", o);
-    case ExprOp::And: return "(" + o[0] + " & " + o[1] + ")";
-    case ExprOp::Or: return "(" + o[0] + " | " + o[1] + ")";
-    case ExprOp::Xor: return "(" + o[0] + " ^ " + o[1] + ")";
-    case ExprOp::Not: return "(~" + o[0] + ")";
-    case ExprOp::Min: return "select(" + o[1] + ", " + o[0] + ", " + of_sign("less") + ")";
-    case ExprOp::Max: return "select(" + o[0] + ", " + o[1] + ", " + of_sign("less") + ")";
-    case ExprOp::Abs: return of_sign("abs");
-    case ExprOp::Div: return of_sign("div");
-    case ExprOp::Rem: return of_sign("rem");
-    case ExprOp::FloorDiv: return of_sign("floordiv");
-    case ExprOp::Mod: return of_sign("mod");
-    case ExprOp::ShiftLeft: return call("shl_wide", o);
-    case ExprOp::ShiftRight: return of_sign("shr");
-    default:
-      internal_error(std::string("wgsl: '") + te::spelling_of(op) + "' is not an operation on integers");
+  if (op == ExprOp::Min || op == ExprOp::Max) {
+    const std::string less = call(std::string("less_") + sign_name(dtype), o);
+    return "select(" + o[op == ExprOp::Min ? 1 : 0] + ", " + o[op == ExprOp::Min ? 0 : 1] + ", " + less + ")";
   }
+  if (std::ranges::find(kWideWords, op, &WordRow::op) != std::end(kWideWords))
+    return written(word_of(kWideWords, op, "integers"), "", o);
+  return written(word_of(kSignedWideWords, op, "integers"), sign_name(dtype), o);
 }
 
 std::string Operations::compare_wide(ExprOp op, DType dtype, const std::string& a, const std::string& b) {

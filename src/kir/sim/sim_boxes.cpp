@@ -31,6 +31,11 @@ bool Runner::find_box(const Context& context, const Step& step, std::size_t whic
     const auto places = std::count(before.begin(), before.end(), 'p');
     return number(step, before.size() - static_cast<std::size_t>(places), lane);
   };
+  if (rule.rank != 0) {
+    box.block = given(static_cast<std::size_t>(rule.rank));
+    if (*box.block < 0 || *box.block >= phase_->cluster)
+      return fault(context, step, lane, "the cluster has no block " + std::to_string(*box.block));
+  }
   switch (rule.box) {
     case PlaceBox::Element: break;
     case PlaceBox::Row: box.columns = dims[rank - 1]; break;
@@ -107,7 +112,7 @@ std::int64_t Runner::place_in(const Box& box, std::int64_t row, std::int64_t col
                               std::uint32_t thread) const {
   const BoundBuffer& bound = program_.buffers[box.buffer.index];
   const std::size_t rank = bound.dims.size();
-  std::int64_t place = copy_of(box.buffer, thread);
+  std::int64_t place = box.block ? *box.block : copy_of(box.buffer, thread);
   if (box.along) {
     for (std::size_t d = 0; d < rank; ++d) {
       std::int64_t index = box.index[d] + (d == box.along->dimension ? row * box.along->step : 0);
@@ -170,26 +175,40 @@ std::vector<float> Runner::floats(const Box& box, const Elements& elements) cons
 // ---- asynchronous copies
 
 bool Runner::copy_box(const Context& context, const Step& step, std::size_t lane) {
-  Box to, from;
-  if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from)) return false;
+  Box to, from, barrier;
+  if (!find_box(context, step, 0, lane, to) || !find_box(context, step, 1, lane, from) ||
+      !find_box(context, step, 2, lane, barrier))
+    return false;
   if (kernel_.buffer(to.buffer).dtype != kernel_.buffer(from.buffer).dtype) {
     return fault(context, step, lane, "the copy changes the dtype");
   }
-  Barrier* object = barrier_object(context, step, 2, lane, false);
-  if (object == nullptr) return false;
-  Toucher by = toucher(lanes(context).thread[lane]);
+  const auto blocks = receivers(step, lane);
+  std::vector<Barrier*> objects;
+  for (const auto& block : blocks) {
+    barrier.block = block;
+    objects.push_back(barrier_in(context, step, barrier, lane, false));
+    if (objects.back() == nullptr) return false;
+  }
+  const std::uint32_t thread = lanes(context).thread[lane];
+  Toucher by = toucher(thread);
   by.asynchronous = true;
   Elements elements;
   if (!read_box(context, step, from, lane, by, elements)) return false;
-  by.epoch = {copy_agent(*object), ++object->copies};
-  if (!write_box(context, step, to, lane, by, elements)) return false;
-  object->bytes -= static_cast<std::int64_t>(elements.size());
-  if (object->bytes < 0) {
-    return fault(context, step, lane,
-                 "the copy brings " + std::to_string(elements.size()) + " bytes, " +
-                     std::to_string(-object->bytes) + " more than this phase of its barrier expects");
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Barrier& object = *objects[i];
+    to.block = blocks[i];
+    by.epoch = {copy_agent(object), ++object.copies};
+    if (!write_box(context, step, to, lane, by, elements)) return false;
+    object.bytes -= static_cast<std::int64_t>(elements.size());
+    // Another block may not have said yet what it expects; its phase waits until it does.
+    const bool early = object.block != block_of(thread) && object.missing > 0;
+    if (object.bytes < 0 && !early) {
+      return fault(context, step, lane,
+                   "the copy brings " + std::to_string(elements.size()) + " bytes, " +
+                       std::to_string(-object.bytes) + " more than this phase of its barrier expects");
+    }
+    complete_if_done(object);
   }
-  complete_if_done(*object);
   return true;
 }
 

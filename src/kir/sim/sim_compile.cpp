@@ -255,6 +255,12 @@ class PhaseCompiler {
     made_.grid = phase.grid;
     made_.written.assign(kernel_.buffers.size(), false);
     Stmt body = phase.body;
+    if (body->kind == StmtNode::Kind::Loop && body->loop == LoopKind::Cluster) {
+      made_.cluster = program_.extents[body->var.index];
+      made_.asynchronous = true;  // a clock per thread
+      made_.threads.push_back(body->var);
+      body = body->body.front();
+    }
     while (body->kind == StmtNode::Kind::Loop && body->loop == LoopKind::Thread) {
       made_.threads.push_back(body->var);
       body = body->body.front();

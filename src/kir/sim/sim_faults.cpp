@@ -64,7 +64,10 @@ std::string Runner::element(BufferId buffer, std::int64_t place) const {
 std::string Runner::agent_name(std::uint32_t agent) const {
   auto number = static_cast<std::int64_t>(agent);
   if (agent == kMany) return "other threads";
-  if (number < thread_count_) return "thread " + std::to_string(agent);
+  if (number < thread_count_) {
+    return "thread " + std::to_string(number % block_threads_) +
+           (phase_->cluster > 1 ? " of block " + std::to_string(number / block_threads_) : "");
+  }
   number -= thread_count_;
   if (number < static_cast<std::int64_t>(barriers_.size())) return "an asynchronous copy";
   number -= static_cast<std::int64_t>(barriers_.size());
@@ -109,11 +112,18 @@ Status Runner::stuck() {
     const Step& step = phase_->steps[context->step];
     if (!evaluate(*context, step)) break;  // others have used its temporaries since
     const LaneSet& set = lanes(*context);
+    if (step.node->intrinsic == Intrinsic::ClusterBarrier) {
+      return failure(ErrorClass::Internal,
+                     "kernel " + kernel_.name + ", line " + std::to_string(line_of(step)) +
+                         ": no thread can go on: block " + std::to_string(block_of(set.thread[0])) +
+                         " waits for the others of its cluster" + where(*context, step, 0));
+    }
     const bool hungry = step.node->intrinsic == Intrinsic::SetRegisters;
     if (hungry || step.node->intrinsic == Intrinsic::NamedBarrier) {
       return failure(ErrorClass::Internal,
                      "kernel " + kernel_.name + ", line " + std::to_string(line_of(step)) +
-                         ": no thread can go on: thread " + std::to_string(set.thread[0] % thread_count_) +
+                         ": no thread can go on: " +
+                         agent_name(set.thread[0] % static_cast<std::uint32_t>(thread_count_)) +
                          (hungry ? " waits for registers, of which it wants " : " waits at barrier ") +
                          std::to_string(number(step, 0, 0)) + where(*context, step, 0));
     }
@@ -126,7 +136,8 @@ Status Runner::stuck() {
       }
       Error error;
       error.message = "kernel " + kernel_.name + ", line " + std::to_string(line_of(step)) +
-                      ": no thread can go on: thread " + std::to_string(set.thread[i] % thread_count_) +
+                      ": no thread can go on: " +
+                      agent_name(set.thread[i] % static_cast<std::uint32_t>(thread_count_)) +
                       " waits for parity " + std::to_string(number(step, 0, i)) + " of " +
                       element(step.places[0].buffer, place) + where(*context, step, i);
       return failure(std::move(error));

@@ -32,11 +32,12 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
   };
   switch (intrinsic) {
     case Intrinsic::NamedBarrier:
+    case Intrinsic::ClusterBarrier:
     case Intrinsic::SetRegisters:
     case Intrinsic::MbarrierWait: {
       Progress progress = intrinsic == Intrinsic::MbarrierWait   ? wait(context, step)
-                          : intrinsic == Intrinsic::NamedBarrier ? named_barrier(context, step)
-                                                                 : set_registers(context, step);
+                          : intrinsic == Intrinsic::SetRegisters ? set_registers(context, step)
+                                                                 : named_barrier(context, step);
       if (progress == Progress::Continues) ++context.step;
       return progress;
     }
@@ -50,10 +51,19 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::MbarrierExpect:
       each_lane([&](std::size_t i) { return barrier_call(context, step, i); });
       break;
+    case Intrinsic::ClusterLoad:
+    case Intrinsic::ClusterStore:
+    case Intrinsic::ClusterArrive:
+      each_lane([&](std::size_t i) { return cluster_call(context, step, i); });
+      break;
     case Intrinsic::AsyncCopyBox:
     case Intrinsic::AsyncCopyBox3:
     case Intrinsic::AsyncCopyBox4:
     case Intrinsic::AsyncCopyBox5:
+    case Intrinsic::AsyncCopyBoxMulticast:
+    case Intrinsic::AsyncCopyBox3Multicast:
+    case Intrinsic::AsyncCopyBox4Multicast:
+    case Intrinsic::AsyncCopyBox5Multicast:
       each_lane([&](std::size_t i) { return copy_box(context, step, i); });
       break;
     case Intrinsic::AsyncStoreBox:
@@ -109,6 +119,9 @@ Runner::Progress Runner::call(Context& context, const Step& step) {
     case Intrinsic::WarpMultiplyF16:
     case Intrinsic::WarpMultiplyTf32:
     case Intrinsic::WarpMultiplyI8:
+    case Intrinsic::WarpMultiplyU8:
+    case Intrinsic::WarpMultiplyU8I8:
+    case Intrinsic::WarpMultiplyI8U8:
     case Intrinsic::WarpMultiplyF8E4M3:
     case Intrinsic::WarpMultiplyF8E5M2: good = warp_call(context, step); break;
     case Intrinsic::RoundWordsBf16:
@@ -148,7 +161,7 @@ bool Runner::shuffle(const Context& context, const Step& step) {
   }
   for (std::size_t i = 0; i < set.size(); ++i) {
     if (!find_box(context, step, 0, i, box)) return false;
-    const auto threads = static_cast<std::uint32_t>(thread_count_);
+    const auto threads = static_cast<std::uint32_t>(block_threads_);
     const std::uint32_t first = set.thread[i] / threads * threads;
     const auto mask = static_cast<std::uint32_t>(number(step, 0, i));
     const std::uint32_t other = first + ((set.thread[i] - first) ^ mask);
@@ -198,21 +211,24 @@ Runner::Progress Runner::set_registers(const Context& context, const Step& step)
     return Progress::Failed;
   }
   const std::int64_t wanted = number(step, 0, 0);
+  const auto groups = static_cast<std::uint32_t>((block_threads_ + kGroupThreads - 1) / kGroupThreads),
+             first = static_cast<std::uint32_t>(block_of(set.thread[0])) * groups;
   std::int64_t all = 0;
-  for (std::uint32_t group = 0; group < warpgroups_.size(); ++group)
+  for (std::uint32_t group = first; group < first + groups; ++group)
     all += present.contains(group) ? wanted : warpgroups_[group].registers.value_or(kernel_.registers);
-  if (all > kernel_.registers * static_cast<std::int64_t>(warpgroups_.size())) return Progress::Waits;
+  if (all > kernel_.registers * groups) return Progress::Waits;
   for (const auto& [group, threads] : present) warpgroups_[group].registers = wanted;
   return Progress::Continues;
 }
 
 bool Runner::barrier(const Context& context, const Step& step) {
   if (!meet(context, step, "barrier")) return false;
-  std::set<std::uint32_t> items;
-  for (std::uint32_t thread : lanes(context).thread)
-    items.insert(thread / static_cast<std::uint32_t>(thread_count_));
-  for (std::uint32_t item : items) {
-    orders_[item].barrier();
+  std::set<std::int64_t> blocks;
+  for (std::uint32_t thread : lanes(context).thread) blocks.insert(block_of(thread));
+  for (std::int64_t block : blocks) {
+    const std::int64_t first = block * block_threads_;
+    orders_[static_cast<std::size_t>(first / thread_count_)].barrier(
+        static_cast<std::size_t>(first % thread_count_), static_cast<std::size_t>(block_threads_));
     ++report_.barriers;
   }
   return true;
@@ -221,16 +237,16 @@ bool Runner::barrier(const Context& context, const Step& step) {
 // Whether all threads of each work item are here.
 bool Runner::meet(const Context& context, const Step& step, const std::string& where) {
   const LaneSet& set = lanes(context);
-  std::vector<std::int64_t> present(static_cast<std::size_t>(item_count_), 0);
-  for (std::uint32_t thread : set.thread) ++present[static_cast<std::size_t>(thread / thread_count_)];
+  std::vector<std::int64_t> present(static_cast<std::size_t>(item_count_ * phase_->cluster), 0);
+  for (std::uint32_t thread : set.thread) ++present[static_cast<std::size_t>(block_of(thread))];
   for (std::size_t item = 0; item < present.size(); ++item) {
     if (present[item] == 0) continue;
-    if (present[item] != thread_count_) {
+    if (present[item] != block_threads_) {
       auto at = std::find_if(set.thread.begin(), set.thread.end(), [&](std::uint32_t thread) {
-        return thread / thread_count_ == static_cast<std::int64_t>(item);
+        return block_of(thread) == static_cast<std::int64_t>(item);
       });
       return fault(context, step, static_cast<std::size_t>(at - set.thread.begin()),
-                   "only " + std::to_string(present[item]) + " of " + std::to_string(thread_count_) +
+                   "only " + std::to_string(present[item]) + " of " + std::to_string(block_threads_) +
                        " threads reach this " + where);
     }
   }
@@ -243,6 +259,11 @@ Barrier* Runner::barrier_object(const Context& context, const Step& step, std::s
                                 bool initialises) {
   Box box;
   if (!find_box(context, step, which, lane, box)) return nullptr;
+  return barrier_in(context, step, box, lane, initialises);
+}
+
+Barrier* Runner::barrier_in(const Context& context, const Step& step, const Box& box, std::size_t lane,
+                            bool initialises) {
   const std::uint32_t thread = lanes(context).thread[lane];
   const std::int64_t place = place_in(box, 0, 0, thread);
   const Toucher by = toucher(thread);
@@ -250,7 +271,9 @@ Barrier* Runner::barrier_object(const Context& context, const Step& step, std::s
                           : touch_read(context, step, box.buffer, lane, place, by);
   if (!good) return nullptr;
   auto key = static_cast<std::int64_t>(box.buffer.index) << 40 | place;
-  return &barriers_[barrier_numbers_.try_emplace(key, barrier_numbers_.size()).first->second];
+  Barrier& object = barriers_[barrier_numbers_.try_emplace(key, barrier_numbers_.size()).first->second];
+  object.block = place / program_.buffers[box.buffer.index].elements;
+  return &object;
 }
 
 void Runner::complete_if_done(Barrier& object) {
@@ -271,7 +294,9 @@ bool Runner::barrier_call(const Context& context, const Step& step, std::size_t 
   if (intrinsic == Intrinsic::MbarrierInit) {
     std::int64_t arrivals = number(step, 0, lane);
     if (arrivals <= 0) return fault(context, step, lane, "a barrier expects at least one arrival");
+    const std::int64_t block = object->block;
     *object = {};
+    object->block = block;
     object->ready = true;
     object->expected = object->missing = arrivals;
     return true;
@@ -282,6 +307,10 @@ bool Runner::barrier_call(const Context& context, const Step& step, std::size_t 
   if (object->missing < 0) {  // its phase cannot end before its copies have come
     return fault(context, step, lane, "more arrivals than the barrier expects while it waits for copies");
   }
+  if (object->missing == 0 && object->bytes < 0)
+    return fault(context, step, lane,
+                 "copies have brought " + std::to_string(-object->bytes) +
+                     " bytes more than this phase of the barrier expects");
   complete_if_done(*object);
   return true;
 }
@@ -306,16 +335,21 @@ Runner::Progress Runner::wait(const Context& context, const Step& step) {
   return Progress::Continues;
 }
 
-// Lanes that have come are counted once; then they wait for the others.
+// Lanes that have come are counted once; then they wait for the others: at a barrier with a number, or for the whole cluster.
 Runner::Progress Runner::named_barrier(Context& context, const Step& step) {
   const LaneSet& set = lanes(context);
+  const bool of_cluster = step.node->intrinsic == Intrinsic::ClusterBarrier;
+  if (of_cluster && context.arrived.empty() && !meet(context, step, "cluster_barrier"))
+    return Progress::Failed;
   auto object = [&](std::size_t lane) -> Barrier& {
-    return named_barriers_[static_cast<std::size_t>(number(step, 0, lane))];
+    if (of_cluster) return cluster_barrier_;
+    const auto first = static_cast<std::size_t>(block_of(set.thread[lane])) * kNamedBarriers;
+    return named_barriers_[first + static_cast<std::size_t>(number(step, 0, lane))];
   };
   if (context.arrived.empty()) {
     for (std::size_t i = 0; i < set.size(); ++i) {
       Barrier& own = object(i);
-      const std::int64_t threads = number(step, 1, i);
+      const std::int64_t threads = of_cluster ? thread_count_ : number(step, 1, i);
       if (own.expected != 0 && own.missing != own.expected && own.expected != threads) {
         fault(context, step, i,
               "the barrier waits for " + std::to_string(own.expected) + " threads, not " +
@@ -337,6 +371,7 @@ Runner::Progress Runner::named_barrier(Context& context, const Step& step) {
   }
   for (std::size_t i = 0; i < set.size(); ++i) orders_[0].acquire(set.thread[i], object(i).released);
   context.arrived.clear();
+  if (of_cluster) ++report_.barriers;
   return Progress::Continues;
 }
 
@@ -603,7 +638,8 @@ Status Runner::unfinished() const {
     if (object.ready && object.bytes != 0)
       what = "a barrier still expects " + std::to_string(object.bytes) + " bytes";
     bool waited = object.copies == 0;
-    for (std::int64_t t = 0; !waited && t < thread_count_; ++t) {
+    const std::int64_t first = object.block * block_threads_;
+    for (std::int64_t t = first; !waited && t < first + block_threads_; ++t) {
       waited = orders_[0].seen(static_cast<std::size_t>(t), {copy_agent(object), object.copies});
     }
     if (!waited) what = "an asynchronous copy is not waited for";
@@ -615,7 +651,7 @@ Status Runner::unfinished() const {
     if (copies.last > copies.completed) what = "an asynchronous copy is not waited for";
   }
   if (!stores_in_flight_.empty()) what = "an asynchronous store is not waited for";
-  if (what.empty()) return {};
+  if (what.empty()) return outlived();
   return failure(ErrorClass::Internal, "kernel " + kernel_.name + ": a work item ends while " + what);
 }
 

@@ -42,15 +42,22 @@ bool Order::fenced(std::size_t by, Epoch epoch) const {
   return epoch.clock <= rows_[by].fenced[epoch.agent];
 }
 
-void Order::barrier() {
+void Order::barrier(std::size_t first, std::size_t count) {
   ++barriers_;
   if (!objects_) return;
   Clocks all;
-  for (const Clocks& row : rows_) all.join(row);
-  for (std::size_t t = 0; t < threads_; ++t) {
+  for (std::size_t t = first; t < first + count; ++t) all.join(rows_[t]);
+  for (std::size_t t = first; t < first + count; ++t) {
     rows_[t] = all;
     tick(t);
   }
+}
+
+bool Order::has_seen_any(std::size_t by, std::size_t first, std::size_t count) const {
+  const std::vector<std::uint32_t>& seen = rows_[by].seen;
+  return std::any_of(seen.begin() + static_cast<std::ptrdiff_t>(first),
+                     seen.begin() + static_cast<std::ptrdiff_t>(first + count),
+                     [](std::uint32_t clock) { return clock != 0; });
 }
 
 void Order::release(std::size_t thread, Clocks& into) {

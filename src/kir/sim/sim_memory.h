@@ -39,7 +39,9 @@ class Order {
   Epoch now(std::size_t thread) const;
   bool seen(std::size_t by, Epoch epoch) const;
   bool fenced(std::size_t by, Epoch epoch) const;
-  void barrier();
+  void barrier(std::size_t first, std::size_t count);  // of threads from the first on
+  // Whether one of those threads has been heard of.
+  bool has_seen_any(std::size_t by, std::size_t first, std::size_t count) const;
   void release(std::size_t thread, Clocks& into);
   void acquire(std::size_t thread, const Clocks& from) { rows_[thread].join(from); }
   void acquire(std::size_t thread, Epoch epoch);

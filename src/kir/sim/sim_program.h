@@ -61,9 +61,11 @@ struct BoundBuffer {
 };
 
 struct PhaseProgram {
-  std::vector<VarId> grid, threads;
+  std::vector<VarId> grid, threads;  // threads: of a cluster all of them, numbered through its work items
   std::int64_t items = 1;
   std::int64_t thread_count = 1;
+  std::int64_t cluster = 1;  // thread blocks that run together, with shared memory of their own
+  std::int64_t block_threads() const { return thread_count / cluster; }
   std::int64_t widest_vector = 1;
   bool asynchronous = false;  // see is_asynchronous
   std::vector<Step> steps;

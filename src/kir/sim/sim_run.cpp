@@ -82,7 +82,8 @@ Status Runner::run_phase(const PhaseProgram& phase) {
   phase_ = &phase;
   ++phase_number_;
   thread_count_ = phase.thread_count;
-  report_.work_items += phase.items;
+  block_threads_ = phase.block_threads();
+  report_.work_items += phase.items * phase.cluster;
   if (phase.thread_count == 0) return {};
   std::int64_t together = items_together(phase);
   width_ = static_cast<std::size_t>(together * phase.thread_count * phase.widest_vector);
@@ -108,7 +109,7 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
   for (std::size_t i = 0; i < storages_.size(); ++i) {
     const Buffer& buffer = kernel_.buffers[i];
     const bool written = phase_->written[i];
-    if (buffer.scope == Scope::Shared) storages_[i].restart(count);
+    if (buffer.scope == Scope::Shared) storages_[i].restart(count * phase_->cluster);
     if (buffer.scope == Scope::Register) storages_[i].restart(count * thread_count_);
     bool memory = buffer.scope == Scope::Global || buffer.scope == Scope::Workspace;
     bool several_items = memory && written && phase_->items > 1;
@@ -116,7 +117,7 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
     if (first == 0 || buffer.scope == Scope::Shared)
       storages_[i].watch(phase_number_, several_items, several_threads);
     if (buffer.scope == Scope::Shared && buffer.dtype == DType::U64) {
-      objects += static_cast<std::size_t>(program_.buffers[i].elements);
+      objects += static_cast<std::size_t>(program_.buffers[i].elements * phase_->cluster);
     }
   }
   of_units_.clear();
@@ -131,7 +132,9 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
       of_units_[step.places[1].buffer.index] = UnitRegisters::Factors;
   }
   barriers_.assign(objects, {});
-  named_barriers_.assign(kNamedBarriers, {});
+  named_barriers_.assign(kNamedBarriers * static_cast<std::size_t>(phase_->cluster), {});
+  cluster_barrier_ = {};
+  reached_.clear();
   barrier_numbers_.clear();
   warpgroups_.assign(static_cast<std::size_t>((thread_count_ + 127) / 128), {});
   unfenced_.clear();
@@ -141,16 +144,20 @@ Status Runner::start_items(std::int64_t first, std::int64_t count) {
                                                         thread_copies_.size(), phase_->asynchronous));
 
   number_threads();
-  auto everyone = std::make_shared<LaneSet>();
-  everyone->thread.resize(static_cast<std::size_t>(count * thread_count_));
-  std::iota(everyone->thread.begin(), everyone->thread.end(), 0U);
-  everyone->lane.assign(everyone->thread.size(), 0);
   contexts_.clear();
-  contexts_.push_back(std::make_unique<Context>());
-  Context& whole = *contexts_.back();
-  whole.end = phase_->steps.size();
-  whole.lanes = {std::move(everyone)};
-  whole.iterations.assign(kernel_.variables.size(), 0);
+  // Blocks of a cluster wait for one another, so each has a context.
+  const std::int64_t all = count * thread_count_, together = phase_->cluster > 1 ? block_threads_ : all;
+  for (std::int64_t begin = 0; begin < all; begin += together) {
+    auto everyone = std::make_shared<LaneSet>();
+    everyone->thread.resize(static_cast<std::size_t>(together));
+    std::iota(everyone->thread.begin(), everyone->thread.end(), static_cast<std::uint32_t>(begin));
+    everyone->lane.assign(everyone->thread.size(), 0);
+    contexts_.push_back(std::make_unique<Context>());
+    Context& whole = *contexts_.back();
+    whole.end = phase_->steps.size();
+    whole.lanes = {std::move(everyone)};
+    whole.iterations.assign(kernel_.variables.size(), 0);
+  }
   return {};
 }
 
@@ -365,7 +372,7 @@ Toucher Runner::toucher(std::uint32_t thread) const {
 
 std::int64_t Runner::copy_of(BufferId buffer, std::uint32_t thread) const {
   switch (kernel_.buffer(buffer).scope) {
-    case Scope::Shared: return thread / thread_count_;
+    case Scope::Shared: return block_of(thread);
     case Scope::Register: return thread;
     default: return 0;
   }
@@ -412,9 +419,9 @@ bool Runner::find_places(const Context& context, const Step& step, const Access&
   }
   Scope scope = kernel_.buffer(access.buffer).scope;
   const std::int64_t elements = program_.buffers[access.buffer.index].elements;
-  if (scope == Scope::Shared && item_count_ > 1) {
+  if (scope == Scope::Shared && (item_count_ > 1 || phase_->cluster > 1)) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (places_[i] >= 0) places_[i] += set.thread[i] / thread_count_ * elements;
+      if (places_[i] >= 0) places_[i] += block_of(set.thread[i]) * elements;
     }
   } else if (scope == Scope::Register) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -519,12 +526,14 @@ bool Runner::check(const Context& context, const Step& step) {
 
 bool Runner::touch_read(const Context& context, const Step& step, BufferId buffer, std::size_t lane,
                         std::int64_t place, const Toucher& toucher) {
+  if (!reach(context, step, buffer, lane, place, toucher)) return false;
   Conflict found = storages_[buffer.index].read(place, toucher);
   return found.kind == Conflict::Kind::None || conflict(context, step, buffer, lane, place, found, false);
 }
 
 bool Runner::touch_write(const Context& context, const Step& step, BufferId buffer, std::size_t lane,
                          std::int64_t place, const Toucher& toucher) {
+  if (!reach(context, step, buffer, lane, place, toucher)) return false;
   Conflict found = storages_[buffer.index].write(place, toucher);
   return found.kind == Conflict::Kind::None || conflict(context, step, buffer, lane, place, found, true);
 }

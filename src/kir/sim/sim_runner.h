@@ -43,6 +43,7 @@ struct Barrier {
   std::int64_t bytes = 0;  // of copies expected and not yet there
   std::uint64_t phase = 0;  // how many are complete
   std::uint32_t copies = 0;  // clock of its copies
+  std::int64_t block = 0;  // of the cluster: the one whose shared memory it lies in
   Clocks gathered, released;
 };
 
@@ -113,6 +114,7 @@ class Runner {
     BufferId buffer;
     std::vector<std::int64_t> index;  // of element (0, 0)
     std::int64_t rows = 1, columns = 1;
+    std::optional<std::int64_t> block = {};  // of the cluster, whose memory it is; none: the thread's own
     std::vector<std::int64_t> outer = {};  // rows as extents along dimensions, where there are several
     std::optional<RowDimension> along = {};  // rows run along a dimension, columns along all that follow it
   };
@@ -137,12 +139,21 @@ class Runner {
   std::vector<float> floats(const Box& box, const Elements& elements) const;
   Barrier* barrier_object(const Context& context, const Step& step, std::size_t which, std::size_t lane,
                           bool initialises);
+  Barrier* barrier_in(const Context& context, const Step& step, const Box& box, std::size_t lane,
+                      bool initialises);
   void complete_if_done(Barrier& object);
   Progress wait(const Context& context, const Step& step);
   bool barrier_call(const Context& context, const Step& step, std::size_t lane);
   bool copy_box(const Context& context, const Step& step, std::size_t lane);
   bool store_box(const Context& context, const Step& step, std::size_t lane);
   bool tile_call(const Context& context, const Step& step, std::size_t lane);
+  // sim_clusters.cpp
+  std::int64_t block_of(std::uint32_t thread) const { return thread / block_threads_; }
+  bool cluster_call(const Context& context, const Step& step, std::size_t lane);
+  std::vector<std::optional<std::int64_t>> receivers(const Step& step, std::size_t lane) const;
+  bool reach(const Context& context, const Step& step, BufferId buffer, std::size_t lane, std::int64_t place,
+             const Toucher& toucher);
+  Status outlived() const;
   // sim_units.cpp
   bool split_bf16x3(const Context& context, const Step& step, std::size_t lane);
   bool dot_groups(const Context& context, const Step& step, std::size_t lane);
@@ -191,7 +202,7 @@ class Runner {
   // The work items that run now.
   const PhaseProgram* phase_ = nullptr;
   std::uint32_t phase_number_ = 0, owner_ = 0, stamp_ = 0;
-  std::int64_t first_item_ = 0, item_count_ = 0, thread_count_ = 1;
+  std::int64_t first_item_ = 0, item_count_ = 0, thread_count_ = 1, block_threads_ = 1;
   std::vector<std::vector<std::int64_t>> values_of_;  // of grid and thread variables, per thread
   std::vector<Order> orders_;  // per work item
   std::vector<std::unique_ptr<Context>> contexts_;
@@ -206,7 +217,14 @@ class Runner {
   std::map<std::uint32_t, std::uint32_t> stores_in_flight_;  // thread: its last one
   enum class UnitRegisters : std::uint8_t { None, Factors, Sums };
   std::vector<UnitRegisters> of_units_;  // by buffer: what warpgroups multiply; empty when there are none
-  std::vector<Barrier> named_barriers_;
+  std::vector<Barrier> named_barriers_;  // of the first block, of the next one, …
+  Barrier cluster_barrier_;
+  struct Reach {
+    std::uint32_t clock = 0;
+    const Step* step = nullptr;
+  };
+  std::map<std::pair<std::int64_t, std::uint32_t>, Reach>
+      reached_;  // block, agent of another one: when it was last there
 
   std::vector<std::int64_t> varying_, uniform_;  // lanes of temporaries, 8 bytes each
   std::size_t width_ = 0;  // lanes allotted to each varying temporary

@@ -213,6 +213,7 @@ bool Runner::round_words_tf32(const Context& context, const Step& step, std::siz
 bool Runner::warp_multiply(const Context& context, const Step& step, std::span<const std::size_t> warp) {
   constexpr std::size_t kRows = 16, kColumns = 8, kOwnSums = 4;
   const Fragment fragment(*element_of(step.node->intrinsic));
+  const DType second = *second_element_of(step.node->intrinsic);
   const std::size_t depth = fragment.depth();
   std::vector<double> a(kRows * depth), b(depth * kColumns);
   Elements elements;
@@ -223,7 +224,7 @@ bool Runner::warp_multiply(const Context& context, const Step& step, std::span<c
       if (!find_box(context, step, side, warp[t], words) ||
           !read_box(context, step, words, warp[t], by, elements))
         return false;
-      const std::vector<double> values = unit_values(fragment.dtype, elements);
+      const std::vector<double> values = unit_values(side == 1 ? fragment.dtype : second, elements);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const std::size_t word = i / fragment.in_word, e = i % fragment.in_word;
         if (side == 1) {

@@ -52,10 +52,10 @@ class Simplifier {
     return Stmt::block(std::move(made));
   }
 
-  // Loops of one iteration are their body; grid and thread loops stay, since they say where work is done.
+  // Loops of one iteration are their body; grid, cluster and thread loops stay, since they say where work is done.
   Stmt loop(const StmtNode& node) {
     const Dim& extent = kernel_.variable(node.var).extent;
-    bool inner = node.loop != LoopKind::Grid && node.loop != LoopKind::Thread;
+    bool inner = !is_placed(node.loop);
     if (inner && extent.is(0)) return Stmt::block({});
     for (BufferId buffer : buffers_written(node.body.front())) prover_.forget(buffer);
     std::size_t before = prover_.mark();

@@ -103,10 +103,10 @@ std::vector<Expr> index_at(const Expr& position, std::span<const Dim> extents) {
   return index;
 }
 
-std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage) {
+std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage, DType sum) {
   const Formula& formula = analysis.formula();
   const bool product = stage.kind == te::Stage::Kind::MapReduce && stage.reducer == te::Reducer::Sum &&
-                       stage.body->op == ExprOp::Mul && stage.body.dtype() == DType::F32;
+                       stage.body->op == ExprOp::Mul && stage.body.dtype() == sum;
   if (!product) return {};
   ProductSides made{stage.body->operands[0], stage.body->operands[1], {}, {}, {}, {}, {}};
   const std::set<VarId> of_left = te::variables_of(made.left), of_right = te::variables_of(made.right);

@@ -9,6 +9,7 @@ namespace xyntra {
 
 // What one instruction of a warp multiplies: c[16, 8] += a[16, 16] * b[16, 8].
 inline constexpr std::int64_t kFragmentRows = 16, kFragmentColumns = 8, kFragmentDepth = 16;
+constexpr bool is_byte(DType dtype) { return dtype == DType::I8 || dtype == DType::U8; }
 // Of elements of so many bytes: 32 bytes of each row.
 constexpr std::int64_t fragment_depth(std::int64_t element_bytes) {
   return 2 * kFragmentDepth / element_bytes;
@@ -35,9 +36,10 @@ struct ProductSides {
   std::vector<te::VarId> batch, ones;  // loops of both factors; loops of one turn
 };
 
-// Nothing where the stage is no such sum in f32. Columns are what the result is written along; a position of a side tells
+// Nothing where the stage is no such sum in f32, or another dtype. Columns are what the result is written along; a position of a side tells
 // its loops.
-std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage);
+std::optional<ProductSides> product_sides(const AccessAnalysis& analysis, const te::Stage& stage,
+                                          DType sum = DType::F32);
 
 // What a factor is before it becomes f32, zero wherever the factor is: of `select(0 <= h < H, f32(x[h]), 0)` it is x[h] or 0.
 te::Expr narrow_factor(const AccessAnalysis& analysis, const te::Expr& factor);

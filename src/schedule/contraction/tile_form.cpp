@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/contraction/product_sides.h"
 #include "te/compose/compose.h"
 
 namespace xyntra {
@@ -57,8 +58,6 @@ PanelKind panel_kind(const Shape& shape) {
   }
   return {};
 }
-
-bool is_byte(DType dtype) { return dtype == DType::I8 || dtype == DType::U8; }
 
 class FormFinder {
  public:

@@ -6,8 +6,21 @@
 
 namespace xyntra {
 
+bool multiplies_bytes(const Target& target) {
+  return target.warp_threads > 0 &&
+         target.matrix_unit(DType::I8, kFragmentRows, kFragmentColumns, fragment_depth(1)) != nullptr;
+}
+
+std::optional<ProductSides> sides_for_units(const AccessAnalysis& analysis, const te::Stage& stage) {
+  auto sides = product_sides(analysis, stage);
+  return sides ? std::move(sides) : product_sides(analysis, stage, DType::I32);
+}
+
 bool has_warp_unit(const AccessAnalysis& analysis, const ProductSides& sides, bool tf32) {
   const DType dtype = narrow_factor(analysis, sides.left).dtype();
+  if (sides.left.dtype() == DType::I32)
+    return is_byte(dtype) && is_byte(narrow_factor(analysis, sides.right).dtype()) &&
+           multiplies_bytes(analysis.target());
   const bool has_unit = dtype == DType::BF16 || dtype == DType::F16 || (tf32 && dtype == DType::F32);
   if (!has_unit || dtype != narrow_factor(analysis, sides.right).dtype()) return false;
   return analysis.target().matrix_unit(dtype, kFragmentRows, kFragmentColumns,

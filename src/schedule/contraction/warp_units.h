@@ -1,4 +1,5 @@
-// Which matmuls the matrix units of warps multiply: of two factors in f16 or bf16, and of f32 where it may be read as tf32.
+// Which matmuls the matrix units of warps multiply: of two factors in f16 or bf16, of f32 where it may be read as tf32, and of bytes (i8, u8,
+// either of either) with sums in i32, which are exact.
 #pragma once
 
 #include "plan/plan.h"
@@ -7,7 +8,11 @@
 
 namespace xyntra {
 
-// Both factors are of one dtype that the target has such a unit for.
+// Whether a target's units of warps take bytes.
+bool multiplies_bytes(const Target& target);
+// The sides of a product in f32, or of bytes in i32.
+std::optional<ProductSides> sides_for_units(const AccessAnalysis& analysis, const te::Stage& stage);
+// Both factors are of one dtype that the target has such a unit for, or bytes.
 bool has_warp_unit(const AccessAnalysis& analysis, const ProductSides& sides, bool tf32);
 // Whether positions of a side tell its loops: all but the outermost have constant sizes.
 bool has_constant_digits(const AccessAnalysis& analysis, const Side& side);

@@ -5,6 +5,7 @@
 
 #include "kir/intrinsics.h"
 #include "schedule/contraction/product_sides.h"
+#include "schedule/contraction/warp_units.h"
 #include "te/index/merge.h"
 
 namespace xyntra {
@@ -18,6 +19,7 @@ namespace {
 constexpr std::array kUnitDTypes{DType::F16, DType::BF16};
 
 bool is_for_units(const Target& target, DType dtype) {
+  if (is_byte(dtype)) return multiplies_bytes(target);
   return std::ranges::find(kUnitDTypes, dtype) != kUnitDTypes.end() &&
          target.matrix_unit(dtype, kFragmentRows, kFragmentColumns, kFragmentDepth) != nullptr;
 }
@@ -55,9 +57,10 @@ bool has_units_of_warps(const Target& target) {
 
 std::optional<Layout> channels_last(const te::BufferInfo& buffer) {
   constexpr std::size_t kChannels = 1;
-  if (buffer.shape.size() < 3 || !is_float(buffer.dtype)) return {};
+  if (buffer.shape.size() < 3 || (!is_float(buffer.dtype) && !is_byte(buffer.dtype))) return {};
   const Dim& channels = buffer.shape[kChannels];
-  if (!channels.is_constant() || channels.constant() % kir::kChunkElements != 0) return {};
+  const std::int64_t chunk = is_byte(buffer.dtype) ? kir::kChunkBytes : kir::kChunkElements;
+  if (!channels.is_constant() || channels.constant() % chunk != 0) return {};
   Layout layout{{0, 1, 0}};
   for (std::size_t d = 2; d < buffer.shape.size(); ++d) layout.push_back({d, 1, 0});
   layout.push_back({kChannels, 1, 0});
@@ -71,10 +74,10 @@ std::optional<std::int64_t> warp_products_ns(const te::Formula& laid_out, const 
   const AccessAnalysis analysis(merged, target, nominal);
   std::optional<std::int64_t> total;
   for (const Stage& stage : merged.stages) {
-    auto sides = product_sides(analysis, stage);
+    auto sides = sides_for_units(analysis, stage);
     if (!sides || sides->depth.axes.empty()) continue;
     const DType dtype = narrow_factor(analysis, sides->left).dtype();
-    if (!is_for_units(target, dtype) || narrow_factor(analysis, sides->right).dtype() != dtype) continue;
+    if (!is_for_units(target, dtype) || !has_warp_unit(analysis, *sides, false)) continue;
     order_depth(analysis, *sides);
     std::int64_t work = 2;
     for (const auto* loops : {&stage.axes, &stage.reduction}) {

@@ -17,6 +17,19 @@ using te::VarId;
 
 namespace {
 
+// Of bytes, which nothing transposes: chunks along the sum.
+std::optional<Layout> along_channels(std::size_t rank, std::size_t result, std::size_t channels) {
+  Layout layout{{result, 1, 0, Dim(0)}};
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (d != result && d != channels) layout.push_back({d, 1, 0, Dim(0)});
+  }
+  layout.push_back({channels, 1, 0, Dim(0)});
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (layout[d].axis != d) return layout;
+  }
+  return {};  // it lies so
+}
+
 // Of a buffer that one stage reads once: one dimension along the result, the others along the sum.
 std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInfo& buffer, bool by_warps,
                                  bool windows) {
@@ -49,7 +62,11 @@ std::optional<Layout> layout_for(const te::Formula& formula, const te::BufferInf
       channels = d;
     }
   }
-  if (!result || !channels || index.size() < 3) return {};
+  if (!result || !channels) return {};
+  const bool bytes = is_byte(buffer.dtype) && reader->body.dtype() == DType::I32;
+  if (bytes && by_warps && buffer.shape[*channels].constant() % kir::kChunkBytes == 0)
+    return along_channels(index.size(), *result, *channels);
+  if (index.size() < 3) return {};
   const bool in_chunks =
       by_warps && bits_of(buffer.dtype) == 16 && buffer.shape[*result].constant() % kir::kChunkElements == 0;
   if (buffer.shape[*channels].constant() % kChannelsOfTile != 0 && !in_chunks) return {};

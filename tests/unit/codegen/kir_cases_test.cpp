@@ -44,7 +44,8 @@ TEST_P(KernelFiles, RunAsMachineCode) {
   if (!made) {  // threads of one work item that wait for one another: a GPU's; or a unit that is not here
     EXPECT_EQ(ErrorClass::Unsupported, made.error().error_class) << made.error().to_string();
     const bool unit = one.file.ends_with("_i8") || one.file.starts_with("gemm_amx");
-    EXPECT_NE(std::string::npos, made.error().message.find(unit ? "the CPU has no" : "threads that wait"))
+    const char* why = one.file.find("cluster") != std::string::npos ? "a cluster" : "threads that wait";
+    EXPECT_NE(std::string::npos, made.error().message.find(unit ? "the CPU has no" : why))
         << made.error().message;
     return;
   }
@@ -72,9 +73,10 @@ TEST_P(KernelFiles, RunAsShaders) {
   // Tiles, copies on their own and warpgroups are not WebGPU's, nor are warps every adapter's; atomic updates are not written as shaders;
   // these rows are as long as a size says.
   static const std::set<std::string> kOthers{
-      "attention_warpgroup", "gemm_amx",       "gemm_amx_i8",           "gemm_dot4_i8",
-      "gemm_mmla_i8",        "gemm_stream_k",  "gemm_warp_specialised", "gemm_warpgroup_turned",
-      "histogram",           "normalise_rows", "softmax_by_warps",      "softmax_rows"};
+      "attention_warpgroup",    "centre_rows_cluster",   "gemm_amx",       "gemm_amx_i8",
+      "gemm_cluster_multicast", "gemm_dot4_i8",          "gemm_mmla_i8",   "gemm_stream_k",
+      "gemm_warp_specialised",  "gemm_warpgroup_turned", "histogram",      "normalise_rows",
+      "softmax_by_warps",       "softmax_rows"};
   ASSERT_EQ(kOthers.count(one.file) == 0, shader.has_value()) << one.file;
   if (!shader) {
     EXPECT_EQ(ErrorClass::Unsupported, shader.error().error_class) << shader.error().to_string();
@@ -95,10 +97,9 @@ TEST_P(KernelFiles, RunAsPtx) {
   auto kernel = kir::parse_kernel(kir::kernel_text(one.file));
   ASSERT_TRUE(kernel.has_value()) << kernel.error().to_string();
   auto made = emit_ptx(*kernel, {});
-  // Units of CPUs; tensor maps for copies of boxes; rows as long as a size says.
-  static const std::set<std::string> kOthers{"gemm_amx",     "gemm_amx_i8",           "gemm_dot4_i8",
-                                             "gemm_mmla_i8", "gemm_warp_specialised", "normalise_rows",
-                                             "softmax_rows"};
+  // Units of CPUs; rows as long as a size says.
+  static const std::set<std::string> kOthers{"gemm_amx",     "gemm_amx_i8",    "gemm_dot4_i8",
+                                             "gemm_mmla_i8", "normalise_rows", "softmax_rows"};
   ASSERT_EQ(kOthers.count(one.file) == 0, made.has_value())
       << one.file << (made ? "" : made.error().to_string());
   if (!made) {

@@ -29,8 +29,13 @@ class Legalized : public testing::TestWithParam<bool> {
  protected:
   static void expect_same_as_reference(Operations operations) {
     const bool has = GetParam();
-    const kir::TargetOps target{
-        .converts_f16 = has, .rounds = has, .saturates = has, .divides = has, .shifts_far = has};
+    const kir::TargetOps target{.converts_f16 = has,
+                                .rounds = has,
+                                .saturates = has,
+                                .divides = has,
+                                .shifts_far = has,
+                                .has_lanes = has,
+                                .keeps_specials = has};
     const kir::Kernel kernel = kir::legalize(kernel_of(operations, 4), target);
     const Status verified = kir::verify(kernel);
     ASSERT_TRUE(verified.has_value()) << verified.error().to_string();

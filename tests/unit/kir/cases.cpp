@@ -80,7 +80,8 @@ Case gemm(const std::string& file, Gemm shape) {
     Arguments arguments;
     if (file == "gemm_amx") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.paired_b()));
-    } else if (file == "gemm_warp_specialised" || file == "gemm_stream_k") {
+    } else if (file == "gemm_warp_specialised" || file == "gemm_stream_k" ||
+               file == "gemm_cluster_multicast") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.transposed_b()));
     } else if (file == "gemm_warpgroup_turned") {
       arguments.add(narrowed(shape.a())).add(narrowed(shape.b()));
@@ -223,6 +224,27 @@ Case normalise(std::size_t rows, std::size_t columns) {
   return made;
 }
 
+Case centre(std::size_t rows, std::size_t columns) {
+  Case made;
+  made.file = "centre_rows_cluster";
+  made.sizes = {{"R", static_cast<std::int64_t>(rows)}, {"C", static_cast<std::int64_t>(columns)}};
+  made.arguments = [=] {
+    return Arguments().add(values(rows * columns)).add(std::vector<float>(rows * columns));
+  };
+  made.wrong = [=](const Arguments& arguments) {
+    const std::vector<float> x = values(rows * columns);
+    std::vector<double> wanted;
+    for (std::size_t i = 0; i < rows; ++i) {
+      double sum = 0;
+      for (std::size_t j = 0; j < columns; ++j) sum += x[i * columns + j];
+      for (std::size_t j = 0; j < columns; ++j)
+        wanted.push_back(x[i * columns + j] - sum / static_cast<double>(columns));
+    }
+    return compare(arguments.get<float>(1), wanted, 1e-5);
+  };
+  return made;
+}
+
 Case gelu(std::size_t count) {
   Case made;
   made.file = "gelu";
@@ -310,10 +332,14 @@ const std::vector<Case>& cases() {
                                            int8_gemm("gemm_mmla_i8", 6, 10, 24, 2, 8),
                                            gemm("gemm_shared_tiles", {40, 37, 19}),
                                            gemm("gemm_shared_tiles", {32, 64, 16}),
-                                           gemm("gemm_warp_specialised", {150, 50, 300}),
+                                           gemm("gemm_warp_specialised", {150, 52, 304}),
                                            gemm("gemm_warp_specialised", {128, 128, 192}),
+                                           gemm("gemm_cluster_multicast", {150, 52, 304}),
+                                           gemm("gemm_cluster_multicast", {128, 128, 192}),
                                            gemm("gemm_warpgroup_turned", {150, 128, 512}),
                                            gemm("gemm_warpgroup_turned", {128, 128, 512}),
+                                           centre(3, 1100),
+                                           centre(2, 512),
                                            normalise(5, 43),
                                            normalise(3, 16),
                                            softmax("softmax_rows", 5, 43),

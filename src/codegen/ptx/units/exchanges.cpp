@@ -1,4 +1,4 @@
-// Votes of a warp, atomic updates, barrier objects, and matmuls of a warpgroup with A from registers.
+// Exchanges and votes of a warp, atomic updates, barrier objects, and matmuls of a warpgroup with A from registers.
 #include "codegen/ptx/emitter.h"
 #include "codegen/ptx/units/swizzled.h"
 #include "kir/intrinsics.h"
@@ -6,6 +6,24 @@
 namespace xyntra::ptx {
 
 using kir::Intrinsic;
+
+namespace {
+constexpr int kWarp = 32;
+}
+
+Status KernelEmitter::named_barrier(const kir::StmtNode& node) {
+  begin_statement(node);
+  code_.line("bar.sync " + position(node.operands[0].value) + ", " +
+             std::to_string(node.operands[1].value->int_value));
+  return {};
+}
+
+Status KernelEmitter::set_registers(const kir::StmtNode& node) {
+  const std::int64_t count = node.operands[0].value->int_value;
+  code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") +
+             ".sync.aligned.u32 " + std::to_string(count));
+  return {};
+}
 
 Status KernelEmitter::vote(const kir::StmtNode& node) {
   begin_statement(node);
@@ -22,8 +40,46 @@ Status KernelEmitter::vote(const kir::StmtNode& node) {
   return {};
 }
 
+// Threads beyond the last one of a block are not there to take part.
+Status KernelEmitter::shuffle(const kir::StmtNode& node) {
+  begin_statement(node);
+  const kir::Operand &to = node.operands[0], &from = node.operands[1];
+  const bool by_mask = node.intrinsic == kir::Intrinsic::ShuffleXor;
+  const std::string which = position(node.operands[2].value);
+  if (by_mask && node.operands[2].value->int_value >= kWarp)
+    return unsupported("an exchange between threads of several warps");
+  const DType dtype = kernel_.buffer(to.buffer).dtype;
+  std::string present = "0xFFFFFFFF";
+  if (threads_ % kWarp != 0) {
+    const std::string tail = std::to_string((std::uint32_t{1} << (threads_ % kWarp)) - 1);
+    const std::string in_tail =
+        code_.predicate("setp.ge.u32", {"%tid.x", std::to_string(threads_ / kWarp * kWarp)});
+    present = threads_ < kWarp ? tail : code_.word("selp.b32", {tail, "0xFFFFFFFF", in_tail});
+  }
+  const std::string operation = by_mask                                        ? "shfl.sync.bfly.b32"
+                                : node.intrinsic == kir::Intrinsic::ShuffleIdx ? "shfl.sync.idx.b32"
+                                                                               : "shfl.sync.down.b32";
+  auto exchanged = [&](const std::string& word) {
+    return code_.word(operation, {word, which, "31", present});
+  };
+  const std::string given = load(from.buffer, analysis_.access(from).flat, "", Nans::Kept);
+  std::string got;
+  if (size_of(dtype) == Size::Long) {
+    const std::string low = code_.fresh(Size::Word), high = code_.fresh(Size::Word);
+    code_.line("mov.b64 {" + low + ", " + high + "}, " + given);
+    const std::string other_low = exchanged(low), other_high = exchanged(high);
+    got = code_.wide("mov.b64", {"{" + other_low + ", " + other_high + "}"});
+  } else if (dtype == DType::Bool) {
+    got = arithmetic_.from_storage(dtype, exchanged(arithmetic_.to_storage(dtype, given)), Nans::Any);
+  } else {
+    got = exchanged(given);
+  }
+  store_at(to.buffer, analysis_.access(to).flat, got);
+  return {};
+}
+
 // Nobody asks what was there: a reduction, which memory does by itself.
-void KernelEmitter::atomic_update(const kir::StmtNode& node) {
+Status KernelEmitter::atomic_update(const kir::StmtNode& node) {
   begin_statement(node);
   const kir::Operand &to = node.operands[0], &from = node.operands[1];
   const DType dtype = kernel_.buffer(to.buffer).dtype;
@@ -41,9 +97,10 @@ void KernelEmitter::atomic_update(const kir::StmtNode& node) {
   const std::string given = load(from.buffer, analysis_.access(from).flat, "", Nans::Any);
   const std::string space = homes_[to.buffer.index] == Home::Shared ? ".shared." : ".global.";
   code_.line("red" + space + operation + " " + place(to.buffer, analysis_.access(to).flat) + ", " + given);
+  return {};
 }
 
-void KernelEmitter::barrier_object(const kir::StmtNode& node) {
+Status KernelEmitter::barrier_object(const kir::StmtNode& node) {
   begin_statement(node);
   const kir::Operand& at = node.operands[0];
   const std::string object = place(at.buffer, analysis_.access(at).flat);
@@ -57,15 +114,16 @@ void KernelEmitter::barrier_object(const kir::StmtNode& node) {
                (number.empty() ? "" : ", " + number));
   };
   switch (node.intrinsic) {
-    case Intrinsic::MbarrierInit: code_.line("mbarrier.init.shared.b64 " + object + ", " + number); return;
-    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return;
-    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return;
+    case Intrinsic::MbarrierInit: code_.line("mbarrier.init.shared.b64 " + object + ", " + number); return {};
+    case Intrinsic::MbarrierArrive: arrive("mbarrier.arrive"); return {};
+    case Intrinsic::MbarrierExpect: arrive("mbarrier.arrive.expect_tx"); return {};
     default: break;
   }
   const std::string again = code_.fresh_label(), done = code_.fresh(Size::Predicate);
   code_.label(again);
   code_.line("mbarrier.try_wait.parity.shared.b64 " + done + ", " + object + ", " + number);
   code_.line("@!" + done + " bra " + again);
+  return {};
 }
 
 Status KernelEmitter::warpgroup_multiply_rs(const kir::StmtNode& node) {

@@ -47,14 +47,14 @@ class WarpTiles : public ProductTiles {
   void place_operands(const Expr& first_step) override {
     left_.place("l", tile_, tile_.rows, first_row_, first_step, thread_, bound_);
     right_.place("r", tile_, tile_.columns, first_column_, first_step, thread_, bound_);
-    sums_ = lowering_.scratch("a", DType::F32, {down(), across(), 4}, Scope::Register);
+    sums_ = lowering_.scratch("a", sum_dtype_, {down(), across(), 4}, Scope::Register);
   }
 
   Stmt zero() override {
     return unrolled("i", down(), [&](const Expr& i) {
       return unrolled("j", across(), [&](const Expr& j) {
         return unrolled("e", 4, [&](const Expr& e) {
-          return Stmt::store(sums_, {i, j, e}, Expr::number(DType::F32, 0));
+          return Stmt::store(sums_, {i, j, e}, Expr::number(sum_dtype_, 0));
         });
       });
     });
@@ -104,13 +104,22 @@ class WarpTiles : public ProductTiles {
     return Stmt::block(std::move(before));
   }
 
+  Intrinsic unit() const {
+    const bool right_has_sign = narrow_factor(lowering_, sides_.right).dtype() == DType::I8;
+    switch (dtype_) {
+      case DType::F32: return Intrinsic::WarpMultiplyTf32;
+      case DType::F16: return Intrinsic::WarpMultiplyF16;
+      case DType::I8: return right_has_sign ? Intrinsic::WarpMultiplyI8 : Intrinsic::WarpMultiplyI8U8;
+      case DType::U8: return right_has_sign ? Intrinsic::WarpMultiplyU8I8 : Intrinsic::WarpMultiplyU8;
+      default: return Intrinsic::WarpMultiplyBf16;
+    }
+  }
+
   // Fragments of the sum from one on to another.
   Stmt multiply(const Expr& slot, std::int64_t from, std::int64_t to) {
     const kir::BufferId a = lowering_.scratch("fa", DType::U32, {down(), 4}, Scope::Register);
     const kir::BufferId b = lowering_.scratch("fb", DType::U32, {across() / 2, 4}, Scope::Register);
-    const Intrinsic unit = dtype_ == DType::F32   ? Intrinsic::WarpMultiplyTf32
-                           : dtype_ == DType::F16 ? Intrinsic::WarpMultiplyF16
-                                                  : Intrinsic::WarpMultiplyBf16;
+    const Intrinsic unit = this->unit();
     const Expr first = Expr::index(0);
     return unrolled("s", to - from, [&](const Expr& s) {
       const Expr deep =
@@ -158,7 +167,7 @@ class WarpTiles : public ProductTiles {
           const Expr column =
               first_column + times(j, kFragmentColumns) + times(te::mod(lane(), Expr::index(4)), 2);
           return what(row, column, [&](const Expr& which) {
-            return Expr::load(sums_, DType::F32, {i, j, times(half, 2) + which});
+            return Expr::load(sums_, sum_dtype_, {i, j, times(half, 2) + which});
           });
         });
         return around(row, pairs);
@@ -169,7 +178,7 @@ class WarpTiles : public ProductTiles {
   // Warps that share out the depth lay down their sums; threads share out the results, and add up those of all warps in their order.
   Stmt results_of_several() {
     const kir::BufferId all = lowering_.scratch(
-        "p", DType::F32, {tile_.warps_deep, tile_.rows, tile_.columns + kSumPadding}, Scope::Shared);
+        "p", sum_dtype_, {tile_.warps_deep, tile_.rows, tile_.columns + kSumPadding}, Scope::Shared);
     Stmt lay_down = for_pairs(
         warp_row(), warp_column(),
         [&](const Expr& row, const Expr& column, const Sum& sum) {
@@ -187,7 +196,7 @@ class WarpTiles : public ProductTiles {
       Stmt both = pair(first_row_ + row, first_column_ + column, [&](const Expr& which) {
         Expr sum;
         for (std::int64_t deep = 0; deep < tile_.warps_deep; ++deep) {
-          const Expr one = Expr::load(all, DType::F32, {Expr::index(deep), row, column + which});
+          const Expr one = Expr::load(all, sum_dtype_, {Expr::index(deep), row, column + which});
           sum = sum.defined() ? sum + one : one;
         }
         return sum;
@@ -203,16 +212,18 @@ class WarpTiles : public ProductTiles {
 }  // namespace
 
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
-  if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return false;
-  const auto sides = product_sides(lowering, stage);
+  if (lowering.target().warp_threads == 0) return false;
+  const auto sides = sides_for_units(lowering, stage);
   const bool tf32 = schedule.kind == ScheduleKind::Tf32;
-  return sides && has_warp_unit(lowering, *sides, tf32) && is_worth_tiles(lowering, *sides);
+  const bool may_reorder = schedule.exactness != Exactness::Exact ||
+                           stage.body.dtype() == DType::I32;  // sums of integers are the same in any order
+  return sides && may_reorder && has_warp_unit(lowering, *sides, tf32) && is_worth_tiles(lowering, *sides);
 }
 
 std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::Stage& stage,
                                            const Schedule& schedule) {
   if (!has_warp_tiles(lowering, stage, schedule)) return std::nullopt;
-  ProductSides sides = *product_sides(lowering, stage);
+  ProductSides sides = *sides_for_units(lowering, stage);
   order_depth(lowering, sides);
   return has_constant_digits(lowering, sides.depth) ? std::optional(std::move(sides)) : std::nullopt;
 }

@@ -7,7 +7,8 @@
 // they have in their order at the end, so that there is one launch however long the sum. Tiles of the columns' operand are asked for
 // first: weights come while the launch before this one ends.
 //
-// Factors are f16 or bf16, plain operands of either layout or what is computed from them; sums are f32, in another order than written.
+// Factors are f16 or bf16, plain operands of either layout or what is computed from them; sums are f32, in another order than written. Of
+// bytes, with a sign or without, sums are i32, and exact.
 //
 // A convolution is such a product, too (an implicit GEMM): rows are pixels, columns filters, and the reduction goes along the window
 // and, innermost, the channels. Where these are contiguous in memory, 16 bytes of a tile are 8 channels of one pixel, or zeros outside

@@ -16,6 +16,7 @@ ProductTiles::ProductTiles(Lowering& lowering, const te::Stage& stage, ProductSi
       stage_(stage),
       sides_(std::move(sides)),
       dtype_(narrow_factor(lowering, sides_.left).dtype()),
+      sum_dtype_(sides_.left.dtype()),
       left_(lowering, narrow_factor(lowering, sides_.left), sides_.rows, sides_.depth),
       right_(lowering, narrow_factor(lowering, sides_.right), sides_.columns, sides_.depth) {}
 
@@ -112,7 +113,7 @@ void ProductTiles::place_parts() {
   Shape shape{Dim(tile_.splits)};
   for (VarId axis : sides_.batch) shape.push_back(lowering_.formula().variable(axis).extent);
   shape.insert(shape.end(), {sides_.rows.extent, sides_.columns.extent});
-  parts_ = lowering_.scratch("w", DType::F32, std::move(shape), Scope::Workspace);
+  parts_ = lowering_.scratch("w", sum_dtype_, std::move(shape), Scope::Workspace);
 }
 
 std::vector<Expr> ProductTiles::place_of_part(const Expr& part, const Expr& row, const Expr& column) const {
@@ -137,7 +138,7 @@ Stmt ProductTiles::added_up() {
   const Expr column = times(Expr::variable(grid.back()), lanes) + Expr::variable(lane);
   Expr sum;
   for (std::int64_t part = 0; part < tile_.splits; ++part) {
-    const Expr one = Expr::load(parts_, DType::F32, place_of_part(Expr::index(part), row, column));
+    const Expr one = Expr::load(parts_, sum_dtype_, place_of_part(Expr::index(part), row, column));
     sum = sum.defined() ? sum + one : one;
   }
   Substitution bound = bound_;

@@ -44,7 +44,7 @@ class ProductTiles {
   Lowering& lowering_;
   const te::Stage& stage_;
   const ProductSides sides_;
-  const DType dtype_;
+  const DType dtype_, sum_dtype_;  // of the first factor, of sums
   WarpOperand left_, right_;
   WarpTile tile_;
   te::Substitution bound_;

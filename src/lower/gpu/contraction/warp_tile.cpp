@@ -38,7 +38,8 @@ std::int64_t blocks_of(std::int64_t extent, std::int64_t block) { return (extent
 
 // Operands lie along the reduction or along their own side, whichever takes more.
 std::int64_t shared_bytes_of(const WarpTile& tile) {
-  const std::int64_t padding = tile.swizzled ? 0 : kRowPadding;
+  const std::int64_t padding =
+      tile.swizzled ? 0 : std::max(kRowPadding, kir::kChunkBytes / tile.element_bytes);
   auto elements = [&](std::int64_t side) { return side * tile.depth + padding * std::max(side, tile.depth); };
   const std::int64_t sums =
       tile.warps_deep == 1 ? 0 : 4 * tile.warps_deep * tile.rows * (tile.columns + kSumPadding);
@@ -267,7 +268,8 @@ std::optional<WarpTile> choose_warp_tile(Lowering& lowering, const ProductSides&
 WarpOperand::WarpOperand(Lowering& lowering, Expr factor, const Side& side, const Side& depth)
     : lowering_(lowering), factor_(std::move(factor)), side_(side), depth_(depth) {
   const bool deep = lies_along(lowering_, factor_, depth_.axes.back());
-  along_depth_ = deep || side_.axes.empty() || !lies_along(lowering_, factor_, side_.axes.back());
+  // Nothing transposes bytes on their way to fragments: they come together along the sum, one by one where they do not lie so.
+  along_depth_ = deep || is_byte(factor_.dtype()) || side_.axes.empty() || !lies_along(lowering_, factor_, side_.axes.back());
   copied_ = comes_in_chunks(lowering_, factor_, along_depth_ ? depth_.axes.back() : side_.axes.back());
 }
 

@@ -105,7 +105,7 @@ class WarpOperand {
                        const te::Expr& deep, const te::Expr& lane, bool pairs_deep) const;
 
   Lowering& lowering_;
-  te::Expr factor_;  // of 16 bits, or f32 that is read as tf32
+  te::Expr factor_;  // of 16 bits, f32 that is read as tf32, or bytes
   const Side &side_, &depth_;
   bool along_depth_ = true, copied_ = false;
   WarpTile tile_;

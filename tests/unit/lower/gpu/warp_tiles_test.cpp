@@ -1,4 +1,6 @@
 // Matrix products on the matrix units of warps: every layout of the operands, tails on all sides, batches, epilogues.
+#include "compiler/pipeline.h"
+#include "unit/compiler/plan_testing.h"
 #include "unit/lower/gpu/product_testing.h"
 
 namespace xyntra {
@@ -165,6 +167,82 @@ TEST(WarpTiles, NotWhereSumsKeepTheirOrder) {
                       **find_target("ampere"), {}, "k");
   ASSERT_TRUE(kernel.has_value());
   EXPECT_FALSE(has(*kernel, "warp_multiply"));
+}
+
+// ---- bytes, whose sums are exact
+
+struct BytesProduct {
+  std::int64_t rows, columns, depth;
+  DType left = DType::I8, right = DType::I8;
+  bool turn_right = false, constant = false, zero_points = false;
+};
+
+Tensor bytes(DType dtype, const Dims& dims, std::int64_t seed) {
+  Tensor tensor = *Tensor::allocate(dtype, dims);
+  const std::int64_t least = dtype == DType::I8 ? -128 : 0;
+  for (std::int64_t i = 0; i < tensor.count(); ++i)
+    tensor.set_element_f64(i, static_cast<double>(least + (i * 73 + i / 7 + seed) % 256));
+  return tensor;
+}
+
+void expect_exact(const BytesProduct& product) {
+  Graph graph;
+  std::vector<Datum> inputs;
+  auto given = [&](const char* name, DType dtype, const Dims& dims, bool constant, std::int64_t seed) {
+    Tensor values = bytes(dtype, dims, seed);
+    if (constant) return graph.add_constant(name, std::move(values));
+    inputs.push_back(Datum::of(values));
+    return graph.add_input(name, Type::tensor(dtype, Shape(dims.begin(), dims.end())));
+  };
+  auto node = [&](const char* op, const std::vector<ValueId>& operands, const char* name,
+                  Attributes attributes = {}) {
+    return graph.output_of(graph.add_node(op, operands, {name}, std::move(attributes)));
+  };
+  const auto& [rows, columns, depth, left, right, turn_right, constant, zero_points] = product;
+  const ValueId a = given("a", left, {rows, depth}, false, 3);
+  ValueId b = given("b", right, turn_right ? Dims{columns, depth} : Dims{depth, columns}, constant, 11);
+  if (turn_right) b = node("Transpose", {b}, "t", {{"perm", std::vector<std::int64_t>{1, 0}}});
+  std::vector<ValueId> operands{a, b};
+  if (zero_points)
+    operands.insert(operands.end(), {given("p", left, {}, true, 5), given("q", right, {columns}, true, 9)});
+  graph.outputs = {node("MatMulInteger", operands, "y")};
+  ASSERT_TRUE(infer_types(graph).has_value());
+  CompileOptions options;
+  options.target = *find_target("h100");
+  const auto plan = make_plan(graph, options);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const bool by_units = std::ranges::any_of(plan->groups, [](const Group& group) {
+    return std::ranges::any_of(group.schedule.forms,
+                               [](const std::string& form) { return form.starts_with("warp_tiles("); });
+  });
+  EXPECT_TRUE(by_units);
+  const std::vector<double> wanted = exact(graph, inputs);
+  const Tensor made = tensor_simulated(*plan, inputs);
+  ASSERT_EQ(made.count(), static_cast<std::int64_t>(wanted.size()));
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    ASSERT_EQ(made.element_as_f64(static_cast<std::int64_t>(i)), wanted[i]) << "element " << i;
+}
+
+TEST(WarpTiles, BytesOfEitherSign) {
+  for (const DType left : {DType::I8, DType::U8}) {
+    for (const DType right : {DType::I8, DType::U8}) {
+      expect_exact({64, 48, 96, left, right, true});
+      expect_exact({50, 80, 64, left, right, false, true});
+    }
+  }
+}
+
+TEST(WarpTiles, BytesOfEverySize) {
+  for (const auto& [rows, columns, depth] :
+       {std::tuple{33, 40, 16}, {200, 136, 48}, {65, 64, 40}, {128, 129, 64}, {47, 199, 33}, {9, 520, 128}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " x " + std::to_string(depth));
+    for (const bool turned : {false, true}) expect_exact({rows, columns, depth, DType::U8, DType::I8, turned});
+  }
+}
+
+TEST(WarpTiles, BytesWithZeroPoints) {
+  expect_exact({72, 96, 80, DType::U8, DType::I8, false, true, true});
+  expect_exact({72, 96, 80, DType::I8, DType::U8, true, false, true});
 }
 
 }  // namespace
