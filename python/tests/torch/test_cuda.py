@@ -1,6 +1,8 @@
 """Models on an NVIDIA GPU behind torch.compile: results are eager's, tensors stay there, in the order of the caller's streams."""
 
 import copy
+import resource
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -197,6 +199,39 @@ def test_memory_is_that_of_torchs_allocator(compiled):
             made(x)
         torch.cuda.synchronize()
         assert free - torch.cuda.mem_get_info()[0] < 2**24
+
+
+def test_many_calls_keep_no_memory(compiled):
+    model = MLP().eval().cuda()
+    made, x = compiled(model), random(64, 16)
+    with torch.no_grad():
+        for _ in range(100):
+            made(x)
+        torch.cuda.synchronize()
+        free, held = torch.cuda.mem_get_info()[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(3000):
+            made(x)
+        torch.cuda.synchronize()
+        assert free - torch.cuda.mem_get_info()[0] < 2**24
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held < 2**15  # KiB
+
+
+def test_two_threads_have_the_bits_of_one(compiled):
+    model, inputs = Attention(64, 4).eval().cuda(), [random(2, 24, 64) for _ in range(40)]
+    with torch.no_grad():
+        made = compiled(model)
+        wanted = [made(x).clone() for x in inputs]
+
+    def run(x):
+        with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+            y = made(x)
+            torch.cuda.current_stream().synchronize()
+            return y
+
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(2) as threads:
+        for one, other in zip(threads.map(run, inputs), wanted):
+            assert torch.equal(one, other)
 
 
 def test_graphs_of_several_devices(partly):
