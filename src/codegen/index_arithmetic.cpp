@@ -32,8 +32,7 @@ Expr IndexArithmetic::division(const Expr& expr) {
   if (known != divisions_.end()) return known->second;
   const bool naturals = is_of_naturals(node);
   const Expr &a = node.operands[0], &b = node.operands[1];
-  const kir::Division made =
-      naturals ? kir::divided_naturals(node.op, a, b) : kir::divided(node.op, a, b);
+  const kir::Division made = naturals ? kir::divided_naturals(node.op, a, b) : kir::divided(node.op, a, b);
   if (made.machine.defined()) by_machine_.insert(made.machine.address());
   if (naturals) of_naturals_.insert(made.machine.address());
   return divisions_[&node] = made.value;

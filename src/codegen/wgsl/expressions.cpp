@@ -16,10 +16,10 @@ namespace {
 
 // A constant, as it is or as a wider float.
 std::optional<double> literal(const Expr& expr) {
-  const bool widens = expr->op == ExprOp::Cast && is_float(expr.dtype()) && is_float(expr->operands[0].dtype());
-  if (widens && bits_of(expr->operands[0].dtype()) < bits_of(expr.dtype())) return literal(expr->operands[0]);
-  const bool is_number = expr->op == ExprOp::Const && is_float(expr.dtype());
-  return is_number ? std::optional(expr->float_value) : std::nullopt;
+  if (!is_float(expr.dtype())) return std::nullopt;
+  if (expr->op == ExprOp::Const) return expr->float_value;
+  const bool widens = expr->op == ExprOp::Cast && bits_of(expr->operands[0].dtype()) < bits_of(expr.dtype());
+  return widens ? literal(expr->operands[0]) : std::nullopt;
 }
 bool is_zero(const Expr& expr) { return literal(expr) == 0; }
 bool is_plus_zero(const Expr& expr) { return is_zero(expr) && !std::signbit(*literal(expr)); }

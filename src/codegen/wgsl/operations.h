@@ -59,7 +59,7 @@ class Operations {
   std::string bounded(const std::string& number, const te::ExprNode& bound);
   // An f32 with 0 in place of a negative number; -0 and NaN stay.
   std::string without_negatives(const std::string& number);
-  std::string plus_zero(DType dtype, const std::string& x);  // drivers take it for x, and a - b == 0 for a == b
+  std::string plus_zero(DType dtype, const std::string& x);  // drivers would take it for x
   std::string kept(DType dtype, const std::string& value);  // as it was rounded, where can_keep
   bool can_keep(DType dtype) const;
   std::string kept_vector(const std::string& value);

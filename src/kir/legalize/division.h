@@ -11,10 +11,10 @@
 
 namespace xyntra::kir {
 
-inline bool is_division(te::ExprOp op) {
-  return op == te::ExprOp::Div || op == te::ExprOp::FloorDiv || op == te::ExprOp::Rem || op == te::ExprOp::Mod;
-}
 inline bool is_quotient(te::ExprOp op) { return op == te::ExprOp::Div || op == te::ExprOp::FloorDiv; }
+inline bool is_division(te::ExprOp op) {
+  return is_quotient(op) || op == te::ExprOp::Rem || op == te::ExprOp::Mod;
+}
 
 struct Division {
   te::Expr value;

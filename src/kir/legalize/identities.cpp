@@ -29,7 +29,9 @@ bool is_negated(const Expr& one, const Expr& other) {
 // The bits of an f32 or f64, and what they are compared with.
 struct Bits {
   explicit Bits(const Expr& x)
-      : dtype(x.dtype()), word(dtype == DType::F64 ? DType::U64 : DType::U32), pattern(te::bitcast(word, x)) {}
+      : dtype(x.dtype()),
+        word(dtype == DType::F64 ? DType::U64 : DType::U32),
+        pattern(te::bitcast(word, x)) {}
 
   Expr n(std::int64_t of_f32, std::int64_t of_f64) const {
     return Expr::integer(word, dtype == DType::F64 ? of_f64 : of_f32);

@@ -30,7 +30,7 @@ struct TargetOps {
   bool divides = false;  // integers by 0, which gives 0, and the least by -1
   bool shifts_far = false;  // by the width and more, which leaves nothing but the sign
   bool has_lanes = true;  // of a vector loop, which do the same at once
-  bool keeps_specials = true;  // NaN, infinities and the sign of a zero are kept by whoever compiles the code further
+  bool keeps_specials = true;  // the compiler behind knows NaN, infinities and the sign of a zero
 };
 
 Kernel legalize(const Kernel& kernel, const TargetOps& target = {});
