@@ -50,6 +50,7 @@ class GuardedExpressions {
 
   KernelAnalysis& expressions_of_;
   std::unordered_map<const te::ExprNode*, std::vector<std::pair<Value, Value>>> known_;  // by guard
+  std::vector<te::Expr> held_;  // what is remembered by address here and in the analysis: none is free for another expression
   std::vector<Value> enclosing_;  // guards around the one that holds, outermost first
   Value guard_{};
 };
@@ -84,6 +85,7 @@ Value GuardedExpressions<Value>::value(const te::Expr& expr) {
   } else {
     made = node_value(expr);
     known_[expr.address()].emplace_back(guard_, made);
+    held_.push_back(expr);
   }
   guard_ = outer;
   return made;

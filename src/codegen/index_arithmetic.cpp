@@ -12,8 +12,10 @@ using te::ExprOp;
 
 bool IndexArithmetic::is_natural(const Expr& index) {
   const auto known = natural_.find(index.address());
-  if (known != natural_.end()) return known->second;
-  return natural_[index.address()] = algebra_.within(index, 0, INT64_MAX / 4);
+  if (known != natural_.end()) return known->second.holds;
+  const bool holds = algebra_.within(index, 0, INT64_MAX / 4);
+  natural_.emplace(index.address(), Found{index, holds});
+  return holds;
 }
 
 // ---- divisions
@@ -29,13 +31,14 @@ Expr IndexArithmetic::division(const Expr& expr) {
   const ExprNode& node = *expr;
   if (node.dtype != DType::I64 || !kir::is_division(node.op) || by_machine_.contains(&node)) return {};
   const auto known = divisions_.find(&node);
-  if (known != divisions_.end()) return known->second;
+  if (known != divisions_.end()) return known->second.value;
   const bool naturals = is_of_naturals(node);
   const Expr &a = node.operands[0], &b = node.operands[1];
   const kir::Division made = naturals ? kir::divided_naturals(node.op, a, b) : kir::divided(node.op, a, b);
   if (made.machine.defined()) by_machine_.insert(made.machine.address());
   if (naturals) of_naturals_.insert(made.machine.address());
-  return divisions_[&node] = made.value;
+  divisions_.emplace(&node, Made{expr, made.value});
+  return made.value;
 }
 
 // ---- positions
@@ -44,8 +47,10 @@ bool IndexArithmetic::is_position(const Expr& index, bool may_read) {
   if (index.dtype() != DType::I64) return false;
   auto& looked = may_read ? position_ : position_unread_;
   const auto known = looked.find(index.address());
-  if (known != looked.end()) return known->second;
-  return looked[index.address()] = finds_position(*index, may_read);
+  if (known != looked.end()) return known->second.holds;
+  const bool holds = finds_position(*index, may_read);
+  looked.emplace(index.address(), Found{index, holds});
+  return holds;
 }
 
 bool IndexArithmetic::finds_position(const ExprNode& node, bool may_read) {
@@ -79,9 +84,10 @@ bool IndexArithmetic::finds_position(const ExprNode& node, bool may_read) {
 
 Expr IndexArithmetic::narrowed(const Expr& position) {
   const auto known = narrowed_.find(position.address());
-  if (known != narrowed_.end()) return known->second;
-  const Expr made = narrowed_anew(position);
-  return narrowed_[position.address()] = made;
+  if (known != narrowed_.end()) return known->second.value;
+  Expr made = narrowed_anew(position);
+  narrowed_.emplace(position.address(), Made{position, made});
+  return made;
 }
 
 Expr IndexArithmetic::narrowed_anew(const Expr& position) {

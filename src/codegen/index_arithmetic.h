@@ -43,8 +43,16 @@ class IndexArithmetic {
 
   const te::IndexAlgebra& algebra_;
   const bool reads_words_;
-  std::unordered_map<const te::ExprNode*, bool> natural_, position_, position_unread_;
-  std::unordered_map<const te::ExprNode*, te::Expr> divisions_, narrowed_;
+  // What is remembered by node holds the node: many indices are made for one question, and an address that is free again is another's.
+  struct Found {
+    te::Expr node;
+    bool holds = false;
+  };
+  struct Made {
+    te::Expr node, value;
+  };
+  std::unordered_map<const te::ExprNode*, Found> natural_, position_, position_unread_;
+  std::unordered_map<const te::ExprNode*, Made> divisions_, narrowed_;
   std::unordered_set<const te::ExprNode*> by_machine_, of_naturals_;
 };
 
