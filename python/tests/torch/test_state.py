@@ -137,6 +137,28 @@ def test_parameters_of_inference_mode(compiled):
         model.agrees(torch.randn(2, 4))
 
 
+class Registers(nn.Module):
+    """Tokens before those of an image, of which there may be none; what is computed of none."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.registers, self.norm = nn.Parameter(torch.randn(1, 1, 8)), nn.Parameter(torch.empty(1, 0, 8)), nn.LayerNorm(8)
+        self.patches = nn.Conv2d(3, 8, 4, 4)
+
+    def forward(self, x):
+        registers = self.registers.expand(x.shape[0], -1, -1)
+        tokens = torch.cat([self.first.expand(x.shape[0], -1, -1), registers, self.patches(x).flatten(2).transpose(1, 2)], 1)
+        return self.norm(tokens), self.norm(registers), registers.sum(1)
+
+
+def test_parameters_without_elements(compiled):
+    """torch has no address for them."""
+    with torch.no_grad():
+        made = compiled(Registers().eval())
+        for batch in (1, 3):
+            made.agrees(torch.randn(batch, 3, 16, 16))
+
+
 def test_tied_weights(compiled):
     class Tied(nn.Module):
         def __init__(self):
