@@ -31,6 +31,8 @@ com.microsoft.Pad com.microsoft.Trilu com.microsoft.NhwcMaxPool com.microsoft.De
 com.microsoft.QuantizeLinear TfIdfVectorizer ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer
 ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.OneHotEncoder""".split()
 )
+# Which of two zeros is the least or the largest is open; a quotient by it is infinite of either sign.
+EXTREMES = set("Max Min ReduceMax ReduceMin".split())
 # Noise before a tree would take it to other leaves: what is free is the order in which leaves are added.
 TREES = set("ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor".split())
 FUNCTIONS = TREES | set(
@@ -141,6 +143,12 @@ def cancelled(array: np.ndarray, coarse: float, rng) -> np.ndarray:
     return np.where(small & (rng.random(array.shape) < 0.5), np.zeros((), array.dtype), array)
 
 
+def either_zero(array: np.ndarray, rng) -> np.ndarray:
+    if array.dtype.kind != "f":
+        return array
+    return np.where((array == 0) & (rng.random(array.shape) < 0.5), -array, array)
+
+
 def one_off(array: np.ndarray, rng) -> np.ndarray:
     """Quantised values, some of them in the next step."""
     if array.dtype.name not in ("int8", "uint8"):
@@ -198,7 +206,8 @@ def noisy_run(graph: Graph, peers: dict[int, Peer], seed: int, freedom: Freedom)
     for step in graph.steps:
         ops = set(step.ops)
         if ops <= exact and not stays_wide(step, {n: arrays[n] for n in step.reads}):
-            arrays.update({name: seen(array) for name, array in peers[id(step)].run(arrays).items()})
+            made = peers[id(step)].run(arrays)
+            arrays.update({name: either_zero(seen(array), rng) if ops & EXTREMES else seen(array) for name, array in made.items()})
             continue
         read = {n: arrays[n] for n in step.reads}
         if not ops <= exact | DIVISIONS | FUNCTIONS | STEPPED:

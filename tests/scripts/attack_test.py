@@ -70,6 +70,16 @@ def quotient_of_logarithm(x):
     return judge.tolerances(draw.graph, draw.values(), draw.peers, runs=24)[one.name]
 
 
+def quotient_by_least(x, y):
+    """How far 1 / Min(x, y) may be off."""
+    draw = Draw((1, 2))
+    a, b, one = (draw.leaf(np.array(v, np.float32), constant=False) for v in (x, y, np.ones(len(x))))
+    [least] = draw.emit("Min", [a, b])
+    [quotient] = draw.emit("Div", [one, least])
+    draw.graph.outputs = [quotient.name]
+    return judge.tolerances(draw.graph, draw.values(), draw.peers, runs=24)[quotient.name]
+
+
 def slope_and_back(change, steps):
     """Differences of `change`(LeakyRelu(x) / x) for x behind `steps`: the quotient is 0.01 but for one of 20 x, where it is beside it."""
     draw = Draw((1, 2))
@@ -110,6 +120,11 @@ class Attack(unittest.TestCase):
         allowed = quotient_of_logarithm([1e-8, -1e-7, 1.5e-7, 0.5, 3.0])
         self.assertEqual(list(np.isinf(allowed)), [True, True, True, False, False])
         self.assertLess(allowed[3:].max(), 1e-5)
+
+    def test_either_zero_may_be_the_least(self):
+        allowed = quotient_by_least([0.0, 1.0, -2.0], [-0.0, 2.0, 0.0])
+        self.assertEqual(list(np.isinf(allowed)), [True, False, False])
+        self.assertEqual(list(allowed[1:]), [0, 0])
 
     def test_exact_operations_behind_noise_may_round_otherwise(self):
         beside = lambda right: np.nextafter(right, np.float32(0))
