@@ -212,7 +212,8 @@ class ModelSession::State {
                                                      : loan.runner->run_into(data, memory));
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] == nullptr) continue;
-      if (on_device != nullptr && wanted[i]->bytes.empty()) continue;  // nothing was brought, and nothing is in it
+      if (on_device != nullptr && wanted[i]->bytes.empty())
+        continue;  // nothing was brought, and nothing is in it
       XYNTRA_CHECK_OK(fits(*wanted[i], results[i].tensor.dtype(), results[i].tensor.dims()));
     }
     return {};

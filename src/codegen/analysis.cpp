@@ -38,9 +38,7 @@ bool moves_bits(ExprOp op) {
 }
 
 KernelAnalysis::KernelAnalysis(kir::Kernel legal, bool reads_words)
-    : kernel_(std::move(legal)),
-      algebra_(kernel_.variables),
-      indices_(algebra_, reads_words) {
+    : kernel_(std::move(legal)), algebra_(kernel_.variables), indices_(algebra_, reads_words) {
   kernel_.body = with_checked_loads(kernel_.body);
   find_buffers_of_results();
 }

@@ -50,7 +50,8 @@ class GuardedExpressions {
 
   KernelAnalysis& expressions_of_;
   std::unordered_map<const te::ExprNode*, std::vector<std::pair<Value, Value>>> known_;  // by guard
-  std::vector<te::Expr> held_;  // what is remembered by address here and in the analysis: none is free for another expression
+  // What is remembered by address, here and in the analysis: no address is free for another expression.
+  std::vector<te::Expr> held_;
   std::vector<Value> enclosing_;  // guards around the one that holds, outermost first
   Value guard_{};
 };

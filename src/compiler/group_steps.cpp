@@ -2,8 +2,8 @@
 
 #include "compiler/lower_plan.h"
 #include "compiler/steps.h"
-#include "fusion/precision/bf16x3.h"
 #include "fusion/layout/skip_padding.h"
+#include "fusion/precision/bf16x3.h"
 #include "fusion/precision/tf32.h"
 #include "fusion/precision/winograd.h"
 #include "passes/copies_for_tiles.h"

@@ -27,7 +27,8 @@ struct CompileOptions {
   RewriteOptions rewrite;
   FusionOptions fusion;
   Precision precision = Precision::F32;
-  std::vector<std::string> donated;  // inputs that results may be written behind, or "*": fusion/layout/extensions.h
+  std::vector<std::string>
+      donated;  // inputs that results may be written behind, or "*": fusion/layout/extensions.h
   std::set<std::string, std::less<>> left_out;  // names of steps
   std::vector<Form> barred_forms;  // that no kernel is to have
   KeptApart plain;  // groups whose own form failed, by their nodes: they get the schedule 'plain'

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "fusion/precision/bf16x3.h"
 #include "fusion/compose.h"
-#include "fusion/memory_needs.h"
 #include "fusion/layout/skip_padding.h"
+#include "fusion/memory_needs.h"
+#include "fusion/precision/bf16x3.h"
 #include "fusion/precision/winograd.h"
 #include "memory/check_memory.h"
 #include "schedule/choose.h"

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "fusion/compose.h"
+#include "schedule/analysis/waiting.h"
 #include "schedule/cost.h"
 #include "schedule/main_loops.h"
-#include "schedule/analysis/waiting.h"
 #include "support/limits/stop_at_internal_errors.h"
 #include "support/text/text.h"
 #include "te/cost/code_size.h"

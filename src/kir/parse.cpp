@@ -178,9 +178,8 @@ class Parser {
   }
 
   Result<Stmt> one_statement() {
-    for (LoopKind kind :
-         {LoopKind::Serial, LoopKind::Unrolled, LoopKind::Vector, LoopKind::Grid, LoopKind::Cluster,
-          LoopKind::Thread}) {
+    for (LoopKind kind : {LoopKind::Serial, LoopKind::Unrolled, LoopKind::Vector, LoopKind::Grid,
+                          LoopKind::Cluster, LoopKind::Thread}) {
       if (current().is_word(name_of(kind))) return loop(kind);
     }
     if (current().is_word("if")) return branch();

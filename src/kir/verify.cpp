@@ -400,8 +400,7 @@ class Verifier {
                   std::to_string(items));
     }
     const std::size_t place = node.intrinsic == Intrinsic::ClusterLoad ? 1 : 0;
-    const Expr& rank =
-        node.operands[static_cast<std::size_t>(places_of(node.intrinsic)[place].rank)].value;
+    const Expr& rank = node.operands[static_cast<std::size_t>(places_of(node.intrinsic)[place].rank)].value;
     if (!prover_.never_negative(rank) || !prover_.never_negative(Expr::index(items - 1) - rank))
       return fail(name + ": " + text(rank) + " is not shown to be a work item of a cluster of " +
                   std::to_string(items));

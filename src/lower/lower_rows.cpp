@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lower/lower_stage.h"
-#include "schedule/prepare/softmax_stages.h"
 #include "schedule/analysis/shared_rows.h"
+#include "schedule/prepare/softmax_stages.h"
 #include "te/cost/effort.h"
 
 namespace xyntra {

@@ -322,8 +322,8 @@ class ProductsOfBytes {
     if (border != attributes.end() && std::get<std::string>(border->second) != "NOTSET") return false;
     if (w_zero.valid() && !is_zero(w_zero)) return false;
     const ProductUnit unit = product_unit(target_, DType::I8);
-    const bool signs = dtype(w) == DType::I8 || takes_all_signs() ||
-                       (unit == ProductUnit::Squares && dtype(x) == DType::U8);
+    const bool signs =
+        dtype(w) == DType::I8 || takes_all_signs() || (unit == ProductUnit::Squares && dtype(x) == DType::U8);
     if (!signs) return false;
     return !x_zero.valid() || (shape(x_zero) != nullptr && xyntra::product(*shape(x_zero)).is(1));
   }

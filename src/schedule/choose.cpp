@@ -4,14 +4,14 @@
 #include <map>
 
 #include "schedule/analysis/alignment.h"
+#include "schedule/analysis/shared_rows.h"
+#include "schedule/analysis/waiting.h"
 #include "schedule/contraction/product_sides.h"
 #include "schedule/cost.h"
 #include "schedule/main_loops.h"
 #include "schedule/prepare/function_parts.h"
 #include "schedule/prepare/prepare_tiles.h"
 #include "schedule/prepare/repeated_parts.h"
-#include "schedule/analysis/shared_rows.h"
-#include "schedule/analysis/waiting.h"
 #include "te/compose/compose.h"
 #include "te/cost/classify.h"
 #include "te/cost/effort.h"

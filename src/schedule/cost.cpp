@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "schedule/analysis/shared_rows.h"
+#include "schedule/analysis/stage_vectorization.h"
 #include "schedule/contraction/contraction_roles.h"
 #include "schedule/prepare/function_parts.h"
 #include "schedule/prepare/pack_operand.h"
@@ -11,8 +13,6 @@
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/prepare/split_finish.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/analysis/shared_rows.h"
-#include "schedule/analysis/stage_vectorization.h"
 #include "te/cost/effort.h"
 #include "te/index/digits.h"
 #include "te/index/merge.h"

@@ -202,10 +202,10 @@ FAKE CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes,
   return kSuccess;
 }
 FAKE CUresult cuTensorMapEncodeTiled(CUtensorMap* made, CUtensorMapDataType type, unsigned rank,
-                                     void* address, const std::uint64_t* extents, const std::uint64_t* strides,
-                                     const std::uint32_t* box, const std::uint32_t*, CUtensorMapInterleave,
-                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
-                                     CUtensorMapOOBfill) {
+                                     void* address, const std::uint64_t* extents,
+                                     const std::uint64_t* strides, const std::uint32_t* box,
+                                     const std::uint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                     CUtensorMapL2promotion, CUtensorMapOOBfill) {
   FakeTensorMap map{reinterpret_cast<std::uint64_t>(address), rank, type, swizzle};
   for (unsigned d = 0; d < rank && d < 5; ++d) {
     map.extents[d] = extents[d];

@@ -48,10 +48,9 @@ Status KernelEmitter::own_buffers(const kir::Stmt& body, bool threads) {
                      "no PTX can be made of memory of one work item that is as large as " +
                          bytes.to_string() + " bytes");
     if (shared) {
-      shared_bytes =
-          rounded(shared_bytes, buffer.swizzle != kir::Swizzle::None ? kSwizzleAlignment
-                                : has_boxes_                            ? kBoxAlignment
-                                                                        : kAlignment);
+      shared_bytes = rounded(shared_bytes, buffer.swizzle != kir::Swizzle::None ? kSwizzleAlignment
+                                           : has_boxes_                         ? kBoxAlignment
+                                                                                : kAlignment);
       shared_offsets_[i] = shared_bytes;
       shared_bytes = rounded(shared_bytes + bytes.constant(), kAlignment);
     } else {

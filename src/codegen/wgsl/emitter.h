@@ -7,8 +7,8 @@
 
 #include "codegen/analysis.h"
 #include "codegen/statements.h"
-#include "codegen/wgsl/passes/joined.h"
 #include "codegen/wgsl/operations.h"
+#include "codegen/wgsl/passes/joined.h"
 #include "codegen/wgsl/storage.h"
 
 namespace xyntra::wgsl {

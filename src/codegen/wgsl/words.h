@@ -22,6 +22,7 @@ struct WordRow {
   std::string_view word;
 };
 
+// clang-format off: a row a line
 inline constexpr WordRow kFloatWords[] = {
     {te::ExprOp::Add, Form::Operator, "+"},
     {te::ExprOp::Sub, Form::Operator, "-"},
@@ -85,6 +86,7 @@ inline constexpr WordRow kBoolWords[] = {
     {te::ExprOp::Xor, Form::Operator, "!="},
     {te::ExprOp::Not, Form::Prefix, "!"},
 };
+// clang-format on
 
 inline const WordRow* word_of(std::span<const WordRow> rows, te::ExprOp op, const char* on) {
   const auto found = std::ranges::find(rows, op, &WordRow::op);

@@ -31,8 +31,7 @@ Stmt with_lanes_apart(const Stmt& statement) {
   if (!statement.defined()) return statement;
   if (statement->kind == StmtNode::Kind::Loop && statement->loop == LoopKind::Vector)
     return around_each(statement->body.front(), statement->var);
-  return with_parts(
-      statement, [](const Expr& expr) { return expr; }, with_lanes_apart);
+  return with_parts(statement, [](const Expr& expr) { return expr; }, with_lanes_apart);
 }
 
 }  // namespace xyntra::kir

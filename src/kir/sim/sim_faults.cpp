@@ -135,11 +135,11 @@ Status Runner::stuck() {
         place = place * bound.dims[d] + static_cast<const std::int64_t*>(index.lanes)[index.uniform ? 0 : i];
       }
       Error error;
-      error.message = "kernel " + kernel_.name + ", line " + std::to_string(line_of(step)) +
-                      ": no thread can go on: " +
-                      agent_name(set.thread[i] % static_cast<std::uint32_t>(thread_count_)) +
-                      " waits for parity " + std::to_string(number(step, 0, i)) + " of " +
-                      element(step.places[0].buffer, place) + where(*context, step, i);
+      error.message =
+          "kernel " + kernel_.name + ", line " + std::to_string(line_of(step)) +
+          ": no thread can go on: " + agent_name(set.thread[i] % static_cast<std::uint32_t>(thread_count_)) +
+          " waits for parity " + std::to_string(number(step, 0, i)) + " of " +
+          element(step.places[0].buffer, place) + where(*context, step, i);
       return failure(std::move(error));
     }
   }

@@ -12,13 +12,13 @@
 #include "lower/gpu/gpu_forms.h"
 #include "lower/gpu/group_stage.h"
 #include "lower/lower_rows.h"
+#include "schedule/analysis/waiting.h"
 #include "schedule/prepare/attention_parts.h"
 #include "schedule/prepare/loop_order.h"
 #include "schedule/prepare/prepare.h"
 #include "schedule/prepare/repeated_parts.h"
 #include "schedule/prepare/softmax_stages.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/analysis/waiting.h"
 #include "te/index/merge.h"
 #include "te/narrow.h"
 
@@ -123,8 +123,8 @@ bool may_approximate(const KernelRequest& request, const kir::Kernel& kernel) {
 }
 
 std::optional<kir::Kernel> lower_attention_kernel(const KernelRequest& request, const te::Formula& ready) {
-  const te::Formula divided = ignore_nan_in_maxima(
-      divide_at_the_end(with_scores_finished(ready), GuardedWeights::Divided));
+  const te::Formula divided =
+      ignore_nan_in_maxima(divide_at_the_end(with_scores_finished(ready), GuardedWeights::Divided));
   for (const GpuKernelForm& way : kGpuKernelForms) {
     if (way.shape != KernelShape::Attention || !request.forms.may_be(way.form)) continue;
     const std::size_t mark = request.forms.mark();
@@ -241,8 +241,9 @@ Status is_sound(const kir::Kernel& kernel, const Target& target) {
     Dim bytes = 0;
     for (kir::BufferId id : shared) {
       const int bits = bits_of(kernel.buffer(id).dtype);
-      bytes = bytes + product(kernel.buffer(id).shape) *
-                          Dim(std::max<std::int64_t>(bits, narrow.contains(id) ? 8 : target.element_bits) / 8);
+      bytes =
+          bytes + product(kernel.buffer(id).shape) *
+                      Dim(std::max<std::int64_t>(bits, narrow.contains(id) ? 8 : target.element_bits) / 8);
     }
     if (!bytes.is_constant() || bytes.constant() > target.group_shared_bytes)
       return failure(ErrorClass::Limit, "a group of threads would share " + bytes.to_string() + " bytes");

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "schedule/prepare/row_blocks.h"
 #include "schedule/analysis/stage_vectorization.h"
+#include "schedule/prepare/row_blocks.h"
 #include "te/cost/effort.h"
 
 namespace xyntra {

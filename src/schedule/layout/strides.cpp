@@ -4,10 +4,10 @@
 #include <bit>
 
 #include "schedule/analysis/access_analysis.h"
+#include "schedule/analysis/waiting.h"
 #include "schedule/contraction/part_products.h"
 #include "schedule/convolution/winograd.h"
 #include "schedule/schedule_rows.h"
-#include "schedule/analysis/waiting.h"
 #include "te/index/merge.h"
 
 namespace xyntra {

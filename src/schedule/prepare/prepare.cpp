@@ -499,8 +499,7 @@ Formula divide_at_the_end(const Formula& formula, GuardedWeights guarded) {
     for (std::size_t side = 0; side < 2; ++side) {
       const Expr factor = sum.body->operands[side], other = sum.body->operands[1 - side];
       const auto [load, guarded_here] = plain_weight(factor);
-      if (load->op != ExprOp::Load || load->buffer != weights.target ||
-          te::reads(other, weights.target) ||
+      if (load->op != ExprOp::Load || load->buffer != weights.target || te::reads(other, weights.target) ||
           (sum.finish.defined() && te::reads(sum.finish, weights.target)))
         continue;
       const bool guards = guarded_there || guarded_here;

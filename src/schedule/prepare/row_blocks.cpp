@@ -124,9 +124,9 @@ void turn_temporaries(Formula& formula, const std::vector<VarId>& lanes) {
 namespace {
 
 bool has_row_blocks(const Formula& formula, std::int64_t lanes) {
-  return formula.stages.size() > 1 && lanes > 1 && std::ranges::all_of(formula.stages, [](const Stage& stage) {
-           return stage.kind == Stage::Kind::MapReduce;
-         });
+  return formula.stages.size() > 1 && lanes > 1 &&
+         std::ranges::all_of(formula.stages,
+                             [](const Stage& stage) { return stage.kind == Stage::Kind::MapReduce; });
 }
 
 std::span<const std::int64_t> limits() { return find_knob(Form::RowBlocks, "rows")->legal; }

@@ -98,8 +98,8 @@ const Stage* largest_of_exponents(const Formula& formula, const Stage& sum) {
 }  // namespace
 
 bool adds_exponents(const Formula& formula, const Stage& sum, BufferId exponents) {
-  const bool adds = sum.kind == Stage::Kind::MapReduce && is_plain_sum(sum) &&
-                    sum.body->op == ExprOp::Load && sum.body->buffer == exponents;
+  const bool adds = sum.kind == Stage::Kind::MapReduce && is_plain_sum(sum) && sum.body->op == ExprOp::Load &&
+                    sum.body->buffer == exponents;
   if (!adds) return false;
   // Some stages name the only place of a dimension, others go over it.
   Formula plain = formula;

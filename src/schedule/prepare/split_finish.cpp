@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "schedule/analysis/stage_vectorization.h"
 #include "schedule/contraction/contraction_roles.h"
 #include "schedule/prepare/function_parts.h"
-#include "schedule/analysis/stage_vectorization.h"
 #include "te/compose/compose.h"
 #include "te/cost/effort.h"
 #include "te/index/index.h"

@@ -73,9 +73,9 @@ TEST_P(KernelFiles, RunAsShaders) {
   // Tiles, copies on their own and warpgroups are not WebGPU's, nor are warps every adapter's; atomic updates are not written as shaders;
   // these rows are as long as a size says.
   static const std::set<std::string> kOthers{
-      "attention_warpgroup",    "centre_rows_cluster",   "gemm_amx",       "gemm_amx_i8",
-      "gemm_cluster_multicast", "gemm_dot4_i8",          "gemm_mmla_i8",   "gemm_stream_k",
-      "gemm_warp_specialised",  "gemm_warpgroup_turned", "histogram",      "normalise_rows",
+      "attention_warpgroup",    "centre_rows_cluster",   "gemm_amx",     "gemm_amx_i8",
+      "gemm_cluster_multicast", "gemm_dot4_i8",          "gemm_mmla_i8", "gemm_stream_k",
+      "gemm_warp_specialised",  "gemm_warpgroup_turned", "histogram",    "normalise_rows",
       "softmax_by_warps",       "softmax_rows"};
   ASSERT_EQ(kOthers.count(one.file) == 0, shader.has_value()) << one.file;
   if (!shader) {

@@ -15,7 +15,8 @@ std::string copy_kernel(const std::string& from, const std::string& to, const st
     thread t < 32 {
       if t == 0 {
         mbarrier_init(full[0], 1)
-        )" + copy + R"(
+        )" +
+         copy + R"(
       }
       if t < 4 { y[t] = 0.0 }
     }
@@ -76,9 +77,9 @@ TEST(PtxTensorMaps, BoxesThatNoMapHas) {
   EXPECT_EQ(refused("bf16[N, M]", "bf16[8, 128] swizzle 128",
                     "async_copy_box(box[0, 0], x[0, 0], 8, 128, full[0])"),
             "that are not as wide as the swizzled rows of 'box'");
-  EXPECT_EQ(refused("bf16[N, M]", "bf16[16, 64] swizzle 128",
-                    "async_copy_box(box[4, 0], x[0, 0], 8, 64, full[0])"),
-            "that do not begin at multiples of 1024 bytes in 'box'");
+  EXPECT_EQ(
+      refused("bf16[N, M]", "bf16[16, 64] swizzle 128", "async_copy_box(box[4, 0], x[0, 0], 8, 64, full[0])"),
+      "that do not begin at multiples of 1024 bytes in 'box'");
   EXPECT_EQ(refused("f32[2, 2, 2, 2, N, M]", "f32[8, 16]",
                     "async_copy_box(box[0, 0], x[0, 0, 0, 0, 0, 0], 8, 16, full[0])"),
             "of 'x', whose rank is more than 5");

@@ -245,8 +245,8 @@ Subject even_rows() {
 Subject neighbouring_rows() {
   Subject made;
   const ValueId x = made.graph.add_input("x", Type::tensor(DType::F32, Shape{Dim(2), Dim(24), Dim(512)}));
-  made.graph.outputs = {
-      made.graph.output_of(made.graph.add_node("Softmax", {x}, {"y"}, {{"axis", std::int64_t{1}}}, "middle"))};
+  made.graph.outputs = {made.graph.output_of(
+      made.graph.add_node("Softmax", {x}, {"y"}, {{"axis", std::int64_t{1}}}, "middle"))};
   made.inputs = {Datum::of(counted({2, 24, 512}, 3))};
   return made;
 }

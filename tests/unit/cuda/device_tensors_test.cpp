@@ -24,7 +24,8 @@ const char* const kModel =
 const char* const kOnHost = "xir 1\ngraph @main(%x: f32[8, 8]) -> (%y) {\n  %y: i64[2, n] = NonZero(%x)\n}\n";
 // Three launches, as many as are worth a graph.
 const char* const kLong =
-    "xir 1\ngraph @main(%x: f32[8, 8]) -> (%y) {\n  %a: f32[8, 8] = MatMul(%x, %x)\n  %b: f32[8, 8] = MatMul(%a, %x)\n"
+    "xir 1\ngraph @main(%x: f32[8, 8]) -> (%y) {\n  %a: f32[8, 8] = MatMul(%x, %x)\n  %b: f32[8, 8] = "
+    "MatMul(%a, %x)\n"
     "  %y: f32[8, 8] = MatMul(%b, %x)\n}\n";
 
 class DeviceTensorsTest : public ::testing::Test {

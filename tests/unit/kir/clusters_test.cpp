@@ -70,8 +70,8 @@ TEST(KirClusters, ArrivalsOrderThem) {
   EXPECT_EQ(reported(prepared + kStored + told + waited + kLoaded + kMeet + kResult), "");
   const std::string untold = reported(prepared + kStored + kLoaded + kMeet + kResult);
   EXPECT_NE(untold.find("which nobody wrote"), std::string::npos) << untold;
-  const std::string deaf = reported(prepared + kStored + kMeet + "own[t] = 0.0\n" + told + kLoaded + waited +
-                                    kMeet + kResult);
+  const std::string deaf =
+      reported(prepared + kStored + kMeet + "own[t] = 0.0\n" + told + kLoaded + waited + kMeet + kResult);
   EXPECT_NE(deaf.find("with no barrier between: a race"), std::string::npos) << deaf;
 }
 
@@ -143,10 +143,12 @@ kernel both(x: f32[4, 8] global, y: f32[2, 32] global out) {
         cluster_barrier()
         if (t == 0) & (b == 0) { async_copy_box_multicast(box[0, 0], x[0, 0], 4, 8, bar[0], )" +
          mask + R"() }
-        if t == 0 { mbarrier_expect(bar[0], )" + expected + R"() }
+        if t == 0 { mbarrier_expect(bar[0], )" +
+         expected + R"() }
         mbarrier_wait(bar[0], 0)
         y[b, t] = box[floordiv(t, 8), mod(t, 8)]
-        )" + last + R"(
+        )" +
+         last + R"(
       }
     }
   }

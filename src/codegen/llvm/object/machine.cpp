@@ -27,8 +27,8 @@
 #include <mutex>
 
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/object/merge_functions.h"
 #include "codegen/llvm/library/module.h"
+#include "codegen/llvm/object/merge_functions.h"
 #include "codegen/llvm/object/wide_comparisons.h"
 #include "support/limits/current_budget.h"
 

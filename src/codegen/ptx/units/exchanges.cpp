@@ -20,8 +20,8 @@ Status KernelEmitter::named_barrier(const kir::StmtNode& node) {
 
 Status KernelEmitter::set_registers(const kir::StmtNode& node) {
   const std::int64_t count = node.operands[0].value->int_value;
-  code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") +
-             ".sync.aligned.u32 " + std::to_string(count));
+  code_.line(std::string("setmaxnreg.") + (count > kernel_.registers ? "inc" : "dec") + ".sync.aligned.u32 " +
+             std::to_string(count));
   return {};
 }
 

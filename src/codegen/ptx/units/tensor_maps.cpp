@@ -116,13 +116,12 @@ Status KernelEmitter::copy_box(const kir::StmtNode& node) {
   const kir::Operand& barrier = node.operands[2 + kir::places_of(node.intrinsic)[0].extents];
   XYNTRA_TRY(const std::size_t map, tensor_map(node, from, to));
   const bool multicast = kir::is_multicast(node.intrinsic);
-  const std::string target = place(to.buffer, analysis_.access(to).flat),
-                    source = place_in_map(map, from),
+  const std::string target = place(to.buffer, analysis_.access(to).flat), source = place_in_map(map, from),
                     object = place(barrier.buffer, analysis_.access(barrier).flat);
   std::string blocks;
   if (multicast)
-    blocks = ", " +
-             code_.make(Size::Half, "mov.b16", {std::to_string(node.operands.back().value->int_value)});
+    blocks =
+        ", " + code_.make(Size::Half, "mov.b16", {std::to_string(node.operands.back().value->int_value)});
   code_.line("cp.async.bulk.tensor." + std::to_string(from.index.size()) +
              "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes" +
              (multicast ? ".multicast::cluster " : " ") + target + ", " + source + ", " + object + blocks);

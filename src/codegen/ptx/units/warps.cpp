@@ -80,15 +80,15 @@ Status KernelEmitter::warp_multiply(const kir::StmtNode& node) {
   }
   const DType element = *kir::element_of(node.intrinsic);
   auto byte = [](DType dtype) { return dtype == DType::U8 ? "u8." : "s8."; };
-  const std::string unit =
-      element == DType::F16    ? "m16n8k16.row.col.f32.f16.f16.f32"
-      : element == DType::F32  ? "m16n8k8.row.col.f32.tf32.tf32.f32"
-      : element == DType::BF16 ? "m16n8k16.row.col.f32.bf16.bf16.f32"
+  const std::string unit = element == DType::F16   ? "m16n8k16.row.col.f32.f16.f16.f32"
+                           : element == DType::F32 ? "m16n8k8.row.col.f32.tf32.tf32.f32"
+                           : element == DType::BF16
+                               ? "m16n8k16.row.col.f32.bf16.bf16.f32"
                                : std::string("m16n8k32.row.col.s32.") + byte(element) +
                                      byte(*kir::second_element_of(node.intrinsic)) + "s32";
   const std::string sums = registers(node.operands[0], 4);
-  code_.line("mma.sync.aligned." + unit + " " + sums + ", " + registers(node.operands[1], 4) +
-             ", " + registers(node.operands[2], 2) + ", " + sums);
+  code_.line("mma.sync.aligned." + unit + " " + sums + ", " + registers(node.operands[1], 4) + ", " +
+             registers(node.operands[2], 2) + ", " + sums);
   return {};
 }
 

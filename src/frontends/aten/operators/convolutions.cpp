@@ -15,7 +15,8 @@ ValueId convolved(Call& c, Form form) {
   ValueId x = c.tensor("input");
   const ValueId weight = c.tensor("weight"), bias = c.tensor("bias");
   const std::size_t rank = c.rank(weight);
-  if (!is_float(c.dtype_of(x))) return c.unsupported("a convolution of " + std::string(name_of(c.dtype_of(x))));
+  if (!is_float(c.dtype_of(x)))
+    return c.unsupported("a convolution of " + std::string(name_of(c.dtype_of(x))));
   if (rank < 3) return c.wrong("a convolution with a weight of rank " + std::to_string(rank));
   const std::size_t axes = rank - 2;
   const bool unbatched = c.rank(x) + 1 == rank;

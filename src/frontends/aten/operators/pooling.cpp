@@ -199,7 +199,8 @@ Item positions(Call& c, const Batched& in, const Targets& targets) {
   const auto last = static_cast<std::int64_t>(axes + 2);
   const ValueId which = c.op("ArgMax", {parts}, {{"axis", last}, {"keepdims", std::int64_t{1}}});
   const ValueId spread_places = c.expand(c.reshape(places, own), shape);
-  return unbatched(c, c.squeeze(c.op("GatherElements", {spread_places, which}, {{"axis", last}}), {last}), in);
+  return unbatched(c, c.squeeze(c.op("GatherElements", {spread_places, which}, {{"axis", last}}), {last}),
+                   in);
 }
 
 ValueId adaptive(Call& c, const Batched& in, const Targets& targets, bool average) {
@@ -308,7 +309,8 @@ Item upsample(Call& c) {
     for (std::size_t i = 0; i < asked.size() && i < axes; ++i) {
       const Number size = c.size(x, i + 2);
       if (size.is_whole() && asked[i].is_whole() &&
-          static_cast<std::int64_t>(static_cast<double>(size.whole()) * static_cast<double>(scales[i])) != asked[i].whole())
+          static_cast<std::int64_t>(static_cast<double>(size.whole()) * static_cast<double>(scales[i])) !=
+              asked[i].whole())
         return c.unsupported("a size that is not that of its scales");
     }
     scales.insert(scales.begin(), {1.0F, 1.0F});
@@ -386,7 +388,7 @@ Item image_to_columns(Call& c) {
     return c.reshape(c.integers_value(index), {whole(kernel[axis]), whole(count)});
   };
   x = c.op("Gather", {x, table(0, height)}, {{"axis", std::int64_t{2}}});  // n c kh oh w
-  x = c.op("Gather", {x, table(1, width)}, {{"axis", std::int64_t{4}}});   // n c kh oh kw ow
+  x = c.op("Gather", {x, table(1, width)}, {{"axis", std::int64_t{4}}});  // n c kh oh kw ow
   x = c.transpose(x, {0, 1, 2, 4, 3, 5});
   const Number batch = c.size(x, 0);
   x = c.reshape(

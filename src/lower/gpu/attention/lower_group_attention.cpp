@@ -17,8 +17,8 @@
 #include "lower/gpu/attention/attention_terms.h"
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
-#include "schedule/contraction/product_sides.h"
 #include "schedule/analysis/waiting.h"
+#include "schedule/contraction/product_sides.h"
 
 namespace xyntra {
 
@@ -364,9 +364,9 @@ class AttentionInGroups {
 
   Stmt take_next(const Expr& r) {
     const Expr next = load(next_, {r}), zero = Expr::number(DType::F32, 0);
-    return Stmt::block({Stmt::store(shift_, {r}, te::select(te::equal(next, lowest()), zero, next)),
-                        Stmt::store(again_, {r},
-                                    terms_.counted(te::exp(load(most_, {r}) - load(shift_, {r}))))});
+    return Stmt::block(
+        {Stmt::store(shift_, {r}, te::select(te::equal(next, lowest()), zero, next)),
+         Stmt::store(again_, {r}, terms_.counted(te::exp(load(most_, {r}) - load(shift_, {r}))))});
   }
 
   // Exponents, their sums, and the weights for all threads to see.

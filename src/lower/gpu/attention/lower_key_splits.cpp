@@ -253,22 +253,21 @@ class KeySplits {
       const Expr weight = f32_at(weights_, {Expr::index(u)});
       sum = sum.defined() ? sum + weight : weight;
     }
-    return Stmt::block({set(next_, largest), set(shift_, not_infinite(get(next_))),
-                        set(again_, terms_.counted(te::exp(get(most_) - get(shift_)))),
-                        set(most_, get(next_)),
-                        unrolled("u", kTurn,
-                                 [&](const Expr& u) {
-                                   return Stmt::store(weights_, {u},
-                                                      te::exp(f32_at(scores_, {u}) - get(shift_)) * powers());
-                                 }),
-                        set(total_, te::fma(get(total_), get(again_), sum)),
-                        elements(parts_.column, [&](const Expr& i, const Expr& l, const Expr&) {
-                          Expr made = f32_at(results_, {i, l}) * get(again_);
-                          for (std::int64_t u = 0; u < kTurn; ++u)
-                            made = te::fma(terms_.counted(f32_at(weights_, {Expr::index(u)})),
-                                           f32_at(value_elements_, {Expr::index(u), i, l}), made);
-                          return Stmt::store(results_, {i, l}, made);
-                        })});
+    return Stmt::block(
+        {set(next_, largest), set(shift_, not_infinite(get(next_))),
+         set(again_, terms_.counted(te::exp(get(most_) - get(shift_)))), set(most_, get(next_)),
+         unrolled("u", kTurn,
+                  [&](const Expr& u) {
+                    return Stmt::store(weights_, {u}, te::exp(f32_at(scores_, {u}) - get(shift_)) * powers());
+                  }),
+         set(total_, te::fma(get(total_), get(again_), sum)),
+         elements(parts_.column, [&](const Expr& i, const Expr& l, const Expr&) {
+           Expr made = f32_at(results_, {i, l}) * get(again_);
+           for (std::int64_t u = 0; u < kTurn; ++u)
+             made = te::fma(terms_.counted(f32_at(weights_, {Expr::index(u)})),
+                            f32_at(value_elements_, {Expr::index(u), i, l}), made);
+           return Stmt::store(results_, {i, l}, made);
+         })});
   }
 
   // ---- rows of threads, and workgroups, put together
@@ -404,9 +403,8 @@ class KeySplits {
 
 Stmt lower_key_splits(Lowering& lowering, const Schedule& schedule) {
   if (schedule.exactness == Exactness::Exact || lowering.target().warp_threads == 0) return {};
-  const std::optional<AttentionParts> parts =
-      attention_parts(lowering.formula(),
-                      {.rounded_weights = true, .guarded_weights = true, .one_query = true});
+  const std::optional<AttentionParts> parts = attention_parts(
+      lowering.formula(), {.rounded_weights = true, .guarded_weights = true, .one_query = true});
   return parts ? KeySplits(lowering, *parts).run() : Stmt();
 }
 

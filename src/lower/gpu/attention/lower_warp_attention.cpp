@@ -351,8 +351,8 @@ class WarpAttention {
                             })});
       };
       if (pairs == at_once) return Stmt::block({rounded, some(none)});
-      return Stmt::block({rounded, unrolled("i", pairs / at_once,
-                                            [&](const Expr& i) { return some(times(i, at_once)); })});
+      return Stmt::block(
+          {rounded, unrolled("i", pairs / at_once, [&](const Expr& i) { return some(times(i, at_once)); })});
     });
   }
 

@@ -5,9 +5,9 @@
 #include "lower/gpu/contraction/warp_tile.h"
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
+#include "schedule/analysis/waiting.h"
 #include "schedule/contraction/gpu_tiles.h"
 #include "schedule/layout/turned_weights.h"
-#include "schedule/analysis/waiting.h"
 
 namespace xyntra {
 

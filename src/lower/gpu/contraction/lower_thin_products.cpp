@@ -8,8 +8,8 @@
 #include "lower/gpu/contraction/lower_warp_tiles.h"
 #include "lower/gpu/gpu_forms.h"
 #include "lower/nested_loops.h"
-#include "schedule/contraction/gpu_tiles.h"
 #include "schedule/analysis/waiting.h"
+#include "schedule/contraction/gpu_tiles.h"
 
 namespace xyntra {
 

@@ -214,10 +214,11 @@ class WarpTiles : public ProductTiles {
 bool has_warp_tiles(const Lowering& lowering, const te::Stage& stage, const Schedule& schedule) {
   if (lowering.target().warp_threads == 0) return false;
   const auto sides = sides_for_units(lowering, stage);
+  if (!sides) return false;
   const bool tf32 = schedule.kind == ScheduleKind::Tf32;
   const bool may_reorder = schedule.exactness != Exactness::Exact ||
                            stage.body.dtype() == DType::I32;  // sums of integers are the same in any order
-  return sides && may_reorder && has_warp_unit(lowering, *sides, tf32) && is_worth_tiles(lowering, *sides);
+  return may_reorder && has_warp_unit(lowering, *sides, tf32) && is_worth_tiles(lowering, *sides);
 }
 
 std::optional<ProductSides> sides_of_tiles(const Lowering& lowering, const te::Stage& stage,

@@ -269,7 +269,8 @@ WarpOperand::WarpOperand(Lowering& lowering, Expr factor, const Side& side, cons
     : lowering_(lowering), factor_(std::move(factor)), side_(side), depth_(depth) {
   const bool deep = lies_along(lowering_, factor_, depth_.axes.back());
   // Nothing transposes bytes on their way to fragments: they come together along the sum, one by one where they do not lie so.
-  along_depth_ = deep || is_byte(factor_.dtype()) || side_.axes.empty() || !lies_along(lowering_, factor_, side_.axes.back());
+  along_depth_ = deep || is_byte(factor_.dtype()) || side_.axes.empty() ||
+                 !lies_along(lowering_, factor_, side_.axes.back());
   copied_ = comes_in_chunks(lowering_, factor_, along_depth_ ? depth_.axes.back() : side_.axes.back());
 }
 

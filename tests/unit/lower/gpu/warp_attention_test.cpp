@@ -48,8 +48,7 @@ Model model_of(const Attention& a) {
                             : given("k", a.dtype, {a.heads, keys, a.depth}, {a.heads, a.keys, a.depth}, 0.53);
   const ValueId v = given("v", a.dtype, {a.heads, keys, a.columns}, {a.heads, a.keys, a.columns}, 0.71);
   if (!a.turned_keys) k = node("Transpose", {k}, "kt", {{"perm", std::vector<std::int64_t>{0, 2, 1}}});
-  for (const auto& [element, value] : a.keys_that_are)
-    made.inputs[1].tensor.set_element_f64(element, value);
+  for (const auto& [element, value] : a.keys_that_are) made.inputs[1].tensor.set_element_f64(element, value);
   for (const auto& [element, value] : a.values_that_are)
     made.inputs[2].tensor.set_element_f64(element, value);
   const std::int64_t wide = 1, narrow = a.dtype == DType::F16 ? 10 : 16;

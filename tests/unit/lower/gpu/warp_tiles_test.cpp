@@ -236,7 +236,8 @@ TEST(WarpTiles, BytesOfEverySize) {
   for (const auto& [rows, columns, depth] :
        {std::tuple{33, 40, 16}, {200, 136, 48}, {65, 64, 40}, {128, 129, 64}, {47, 199, 33}, {9, 520, 128}}) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " x " + std::to_string(depth));
-    for (const bool turned : {false, true}) expect_exact({rows, columns, depth, DType::U8, DType::I8, turned});
+    for (const bool turned : {false, true})
+      expect_exact({rows, columns, depth, DType::U8, DType::I8, turned});
   }
 }
 
