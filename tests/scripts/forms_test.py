@@ -29,6 +29,8 @@ class Forms(unittest.TestCase):
                 continue
             file = GOLDEN / "kernels" / f"{KERNELS[form]}.test" if form in KERNELS else GOLDEN / "forms" / f"{form}.test"
             self.assertTrue(file.exists(), f"{form}: {file.relative_to(ROOT)} is missing")
+            seen = re.search(rf'^# RUN: xyntra explain .*--json\n# OUT has:\n(?:.*\n)*?.*"{form}\b', file.read_text(), re.MULTILINE)
+            self.assertTrue(seen, f"{form}: {file.relative_to(ROOT)} does not look whether its kernel has that form")
         self.assertEqual(set(KERNELS) - set(spellings), set(), "forms that are gone")
 
 
