@@ -168,10 +168,11 @@ std::vector<bool> KernelAnalysis::constant_indices() {
 
 bool KernelAnalysis::needs_guard(const Expr& expr) {
   auto known = guarded_.find(expr.address());
-  if (known != guarded_.end()) return known->second;
+  if (known != guarded_.end()) return known->second.needed;
   bool needed = expr->op == ExprOp::Load && !access(*expr).in_bounds;
   for (const Expr& operand : expr->operands) needed = needs_guard(operand) || needed;
-  return guarded_[expr.address()] = needed;
+  guarded_.emplace(expr.address(), Guarded{expr, needed});
+  return needed;
 }
 
 bool KernelAnalysis::needs_guard(const ExprNode& select, std::size_t side) {

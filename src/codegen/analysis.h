@@ -79,7 +79,11 @@ class KernelAnalysis {
   std::unordered_set<std::uint32_t>
       buffers_of_results_;  // private memory that arithmetic wrote, NaNs unsettled
   std::unordered_map<const void*, Access> accesses_;
-  std::unordered_map<const te::ExprNode*, bool> guarded_;
+  struct Guarded {
+    te::Expr node;  // held, as expressions that a code generator makes for a statement are not
+    bool needed = false;
+  };
+  std::unordered_map<const te::ExprNode*, Guarded> guarded_;
   std::unordered_map<const te::ExprNode*, Interval> intervals_;
   std::unordered_map<const te::ExprNode*, std::optional<te::LinearIndex>> differences_;
   std::unordered_map<const kir::StmtNode*, std::unordered_set<const te::ExprNode*>> settled_;

@@ -48,10 +48,12 @@ class GuardedExpressions {
   const Value* known(const te::Expr& expr) const;
   const Value* known_under(const std::vector<std::pair<Value, Value>>& found, const Value& guard) const;
 
+  struct Known {
+    te::Expr node;  // held: its address is no other expression's meanwhile
+    std::vector<std::pair<Value, Value>> values;  // by guard
+  };
   KernelAnalysis& expressions_of_;
-  std::unordered_map<const te::ExprNode*, std::vector<std::pair<Value, Value>>> known_;  // by guard
-  // What is remembered by address, here and in the analysis: no address is free for another expression.
-  std::vector<te::Expr> held_;
+  std::unordered_map<const te::ExprNode*, Known> known_;
   std::vector<Value> enclosing_;  // guards around the one that holds, outermost first
   Value guard_{};
 };
@@ -69,10 +71,10 @@ template <class Value>
 const Value* GuardedExpressions<Value>::known(const te::Expr& expr) const {
   const auto found = known_.find(expr.address());
   if (found == known_.end()) return nullptr;
-  const Value* value = known_under(found->second, guard_);
+  const Value* value = known_under(found->second.values, guard_);
   if (guard_ == Value()) return value;
   for (auto guard = enclosing_.rbegin(); guard != enclosing_.rend() && value == nullptr; ++guard)
-    value = known_under(found->second, *guard);
+    value = known_under(found->second.values, *guard);
   return value;
 }
 
@@ -85,8 +87,7 @@ Value GuardedExpressions<Value>::value(const te::Expr& expr) {
     made = *before;
   } else {
     made = node_value(expr);
-    known_[expr.address()].emplace_back(guard_, made);
-    held_.push_back(expr);
+    known_.try_emplace(expr.address(), Known{expr, {}}).first->second.values.emplace_back(guard_, made);
   }
   guard_ = outer;
   return made;
